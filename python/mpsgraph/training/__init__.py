@@ -1,4 +1,4 @@
-"""Training: the Trainer, results of its steps, the history, callbacks, and checkpoints.
+"""Training: `Trainer`, the results of its steps, the training history, callbacks, and checkpoints.
 
 Import `Trainer`, `History`, `StepResult`, and `checkpoint` from mpsgraph itself, which loads each on first use. This
 package only exports `mpsgraph.training.callbacks`.

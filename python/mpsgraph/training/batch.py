@@ -1,7 +1,7 @@
 """Batches for training, evaluation, and prediction, and conversion of the accepted forms of data to them.
 
-A batch consists of inputs, labels, and sample weights, each a structure of arrays. Data are whole arrays, or an
-iterable of batches.
+A batch consists of inputs, labels, and sample weights, each a structure of arrays. Training data is passed as whole
+arrays, or as an iterable of batches.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Batch:
 
 
 def checked_batch(inputs: Any, labels: Any = None, weights: Any = None) -> Batch:
-    """Check the parts of a batch and sort the keys of its dicts, so that their order does not matter.
+    """Return a batch of the given parts, after checking them and sorting the keys of dicts.
 
     Raises:
         DTypeError: If a leaf is not a numeric array.
@@ -132,7 +132,8 @@ def as_source(data: Any, labels: Any, weights: Any, batch_size: int, shuffle: bo
     """Convert whole arrays to batches and return any other iterable unchanged.
 
     Raises:
-        GraphError: If data is neither arrays nor an iterable of batches, or labels or weights do not fit it.
+        GraphError: If data is neither arrays nor an iterable of batches, or cannot be combined with the labels or
+            weights.
         DTypeError: If an array is not numeric.
     """
     if labels is not None:
@@ -168,15 +169,15 @@ def _whole_batch(data: tuple[Any, ...]) -> Batch:
 
 
 def with_class_weights(batch: Batch, class_weights: Mapping[int, float] | np.ndarray) -> Batch:
-    """Multiply each sample's weight by that of its class.
+    """Return the batch with each sample's weight multiplied by the weight of the sample's class.
 
     Labels are class indices (batch,) or (batch, 1), or scores (batch, classes), such as one-hot labels, where the
-    largest score determines the class. Classes missing in a dict of weights have weight 1.
+    largest score determines the class. Classes that a dict of weights omits have weight 1.
 
     Raises:
         GraphError: If labels is not a single array.
-        ShapeError: If there is not one class per sample, or an array of weights has no entry for a class.
-        DTypeError: If class_weights is an array that is not numeric.
+        ShapeError: If labels do not hold exactly one class per sample, or an array of weights has no entry for a class.
+        DTypeError: If class_weights is a non-numeric array.
     """
     if not isinstance(batch.labels, ARRAYS):
         raise GraphError("Trainer.fit: class_weight needs labels in a single array: pass sample_weight instead")
@@ -206,7 +207,7 @@ def with_class_weights(batch: Batch, class_weights: Mapping[int, float] | np.nda
 
 
 def split_off(data: Any, labels: Any, weights: Any, share: float) -> tuple[Batch, Batch]:
-    """Split off the last samples of whole arrays, a fraction `share`, for validation, like Keras's validation_split.
+    """Split off the last samples of whole arrays for validation, a fraction `share` of all samples, as Keras does.
 
     Raises:
         GraphError: If data is not whole arrays, or one of the parts would be empty.

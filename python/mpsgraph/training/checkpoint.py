@@ -1,9 +1,9 @@
-"""Checkpoints: tensors and strings in a safetensors file that is either complete and intact, or reported as an error.
+"""Checkpoints: safetensors files of tensors and strings; reading one that is incomplete or altered raises an error.
 
 A file is written under a temporary name in the same folder, flushed to disk, and renamed, so a crash leaves the old
-file. A SHA-256 checksum of header and data in the metadata detects truncated or altered files before anything is used.
-The safetensors library can read these files too. bfloat16, which numpy lacks, is uint16 bits in memory and BF16 in the
-file.
+file intact. The metadata contains a SHA-256 checksum of header and data, which is verified before any content is used.
+The safetensors library can read these files too. numpy lacks bfloat16: such tensors are arrays of uint16 bits in
+memory, and have dtype BF16 in the file.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ def save(
     metadata: Mapping[str, str] | None = None,
     dtypes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a checkpoint atomically: the new file is complete, or the old one is still there.
+    """Write a checkpoint atomically: if writing fails, an existing file stays unchanged.
 
     Args:
         path: Path of the file, by convention ending in .safetensors.
         tensors: Dict of arrays, keyed by name.
         metadata: Dict of strings, keyed by name. Defaults to none.
-        dtypes: Dict of element types, keyed by name, for tensors whose type differs from the array's: "bfloat16" for
-            uint16 bits. Defaults to none.
+        dtypes: Dict of dtypes, keyed by name, for tensors whose dtype differs from that of their array: "bfloat16" for
+            arrays of uint16 bits. Defaults to none.
 
     Raises:
-        CheckpointError: If the file cannot be written, or a name, metadata, or an element type is not supported.
+        CheckpointError: If the file cannot be written, or a name, the metadata, or a dtype is not supported.
 
     Example:
         >>> import tempfile, os
@@ -109,7 +109,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
         path: Path of the file.
 
     Returns:
-        A dict of the arrays, keyed by name, and the metadata, a dict of strings.
+        Two dicts: the arrays, keyed by name, and the strings of the metadata.
 
     Raises:
         CheckpointError: If the file is missing, truncated, altered, of a newer format, or not a checkpoint of mpsgraph.
@@ -168,12 +168,12 @@ def _entry(dtype: str, shape: tuple[int, ...], offset: int, size: int) -> dict[s
 
 
 def _array(entry: Any, body: memoryview, what: str) -> np.ndarray:
-    """Return the array that an entry of the header describes. A file with a valid checksum may be malformed, too."""
+    """Return the array that an entry of the header describes. Even a file with a valid checksum may be malformed."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(f"{what} must be described by dtype, shape, and data_offsets, got {shown(entry)}")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise CheckpointError(f"{what} must have one of the dtypes {', '.join(_DTYPES)}, got {shown(dtype)}")
+        raise CheckpointError(f"{what} must have one of the dtypes {', '.join(_DTYPES)}, got dtype {shown(dtype)}")
     if not _are_sizes(shape) or len(shape) > _MAX_RANK or math.prod(max(size, 1) for size in shape) >= 1 << 60:
         raise CheckpointError(f"{what} must have a list of at most {_MAX_RANK} sizes as its shape, got {shown(shape)}")
     size = math.prod(shape) * _DTYPES[dtype].itemsize
@@ -193,7 +193,7 @@ def _are_sizes(values: Any) -> bool:
 
 
 def _checksum(header: bytes, buffers: list[memoryview]) -> str:
-    """Return the checksum of a file's header and data. The field that stores the checksum counts as zeros."""
+    """Return the checksum of a file's header and data, in which zeros replace the stored checksum."""
     digest = hashlib.sha256(header)
     for buffer in buffers:
         digest.update(buffer)

@@ -1,4 +1,4 @@
-"""Reading a trainer's checkpoint completely before anything changes, and undoing what a failed load has built."""
+"""Reading a trainer's checkpoint completely before loading it changes anything, and undoing a failed load."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Contents:
     history: dict[str, Any]
     fit: dict[str, Any]
     together: dict[str, Any]
-    """What distributed training stores."""
+    """State of distributed training."""
     optimizer: str | None
     """Class of the trainer's optimizer."""
     optimizers: list[dict[str, Any]]
@@ -52,7 +52,7 @@ class Contents:
     def of(
         cls, path: str | os.PathLike[str], values: Mapping[str, np.ndarray], metadata: Mapping[str, str]
     ) -> Contents:
-        """Read all parts of a checkpoint. Raise CheckpointError if it is not a trainer's, or a part is invalid."""
+        """Read all parts of a checkpoint. Raise CheckpointError if no trainer saved it, or if a part is invalid."""
         if metadata.get("kind") != "trainer" or not metadata.keys() >= _NEEDED:
             raise CheckpointError(f"{path} is not a trainer's checkpoint: read it with mg.checkpoint.load")
         try:
@@ -116,7 +116,8 @@ class Contents:
 def all_or_nothing(trainer: Trainer) -> Iterator[None]:
     """Restore a trainer, its model, and its optimizers if an error occurs within a `with` block.
 
-    Variables created in the block stay in a graph that had others, but no longer belong to the trainer.
+    Variables created in the block stay in the graph if it already had variables before, but no longer belong to the
+    trainer.
     """
     owners: list[Any] = [trainer, trainer.objective, *optimizers_in(trainer.optimizer), *trainer._scalings.values()]
     owners += trainer._sums.values()
@@ -134,7 +135,8 @@ def all_or_nothing(trainer: Trainer) -> Iterator[None]:
         for form, shapes in forms:
             form.shapes = shapes
         if empty and trainer.engine is None and trainer._partnership is None:
-            # A new graph draws the initial values and seeds that the trainer would have drawn without the attempt.
+            # A new graph draws the same initial values and seeds that the trainer would have drawn without the failed
+            # load.
             trainer.network.graph = Graph(seed=trainer.seed)
             trainer.__dict__["graph"] = trainer.network.graph
         else:
@@ -143,7 +145,7 @@ def all_or_nothing(trainer: Trainer) -> Iterator[None]:
 
 
 def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes with copies of those containers that building changes in place."""
+    """Return the attributes, with copies of the containers that building a step changes in place."""
 
     def copied(value: Any) -> Any:
         if type(value) is dict:

@@ -54,7 +54,7 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     }
     values = {name: trainer.graph.variable_value(v, device=trainer.device) for name, v in variables.items()}
     dtypes = {name: str(v.dtype) for name, v in variables.items()}
-    # Values of an earlier checkpoint for variables that this trainer has not needed yet.
+    # Values that an earlier checkpoint contained for variables that this trainer has not needed yet.
     waiting = {name: value for name, value in trainer._dormant.items() if name not in values}
     frozen = set(trainer._averages.values()) - set(trainer._trained_averages())
     optional = [name for name, variable in used.items() if variable in frozen]
@@ -72,8 +72,8 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
 def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     """Load a trainer; see Trainer.load.
 
-    The whole checkpoint is read and compared with the trainer before anything changes. What has to be built for the
-    comparison is undone if the checkpoint does not fit.
+    The whole checkpoint is read and compared with the trainer before anything changes. Operations that must be built
+    for the comparison are discarded if the checkpoint does not match.
     """
     partnership = trainer._partnership
     if partnership is None:
@@ -123,7 +123,7 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
 def _matched(
     trainer: Trainer, path: Any, contents: Contents, variables: Mapping[str, Tensor]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return the values for the trainer's variables, and those of variables that it does not use yet.
+    """Return a checkpoint's values as two dicts: for the variables that the trainer uses, and for unused variables.
 
     Raises:
         CheckpointError: If names, shapes, or dtypes differ.
@@ -156,7 +156,7 @@ def _matched(
 
 
 def _stored(dtype: DType) -> str:
-    """Return the element type of the arrays in which checkpoints hold a dtype."""
+    """Return the dtype of the arrays in which checkpoints store tensors of a given dtype."""
     return "uint16" if dtype == bfloat16 else str(dtype)
 
 
@@ -174,7 +174,7 @@ def _start_anew(trainer: Trainer, unknown: set[Tensor]) -> None:
 
 
 def _require_same_inputs(path: Any, known: Mapping[str, Any], described: Mapping[str, Any]) -> None:
-    """Raise CheckpointError if the inputs of a checkpoint do not have the dtypes and sizes of the trainer's batches."""
+    """Raise CheckpointError if a checkpoint's inputs do not have the dtypes and sizes of the trainer's batches."""
     mine, theirs = known["inputs"], described["inputs"]
     pairs = [
         pair for shapes in zip(mine["shapes"], theirs["shapes"], strict=False) for pair in zip(*shapes, strict=False)
@@ -191,17 +191,17 @@ def _require_same_inputs(path: Any, known: Mapping[str, Any], described: Mapping
 
 
 def _outer_optimizers(trainer: Trainer) -> list[Optimizer]:
-    """Return the trainer's optimizer, then others that its steps use."""
+    """Return the trainer's optimizer, followed by the other optimizers that the trainer's steps use."""
     outer = [trainer.optimizer, *(m.optimizer for built in trainer._builts.values() for m in built.minimized)]
     return list({id(each): each for each in outer}.values())
 
 
 def _restore_options(trainer: Trainer, path: Any, contents: Contents) -> None:
-    """Set rates and options of optimizers that were set by hand before the checkpoint was saved."""
+    """Restore the optimizers' rates and options that a caller had set before the checkpoint was saved."""
     try:
         by_hand.restore(_outer_optimizers(trainer), contents.optimizers)
     except (Error, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path} is damaged: its optimizer options are invalid: {error}") from error
+        raise CheckpointError(f"{path} is damaged: it contains invalid optimizer options: {error}") from error
 
 
 def _states(
@@ -222,7 +222,7 @@ def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:
 
 
 def _load_precision(trainer: Trainer, path: str | os.PathLike[str], contents: Contents) -> None:
-    """Use the layer precisions of a checkpoint. Raise CheckpointError if it was trained with a different precision."""
+    """Use the layer precisions of a checkpoint. Raise CheckpointError if it was saved with a different `precision`."""
     precision, choices = contents.precision, contents.precision_choices
     if precision != trainer.precision:
         raise CheckpointError(

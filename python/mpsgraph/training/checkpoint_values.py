@@ -1,4 +1,4 @@
-"""Values of callbacks and metrics in a checkpoint: numbers and strings as JSON, arrays among the tensors."""
+"""How checkpoints store values of callbacks and metrics: numbers and strings as JSON, arrays as tensors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def packed(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
     """Convert a value to JSON types, adding its arrays to `arrays` under names that start with `name`.
 
     Raises:
-        CheckpointError: If the value contains anything but numbers, strings, arrays, None, and lists, tuples, and dicts
-            of them.
+        CheckpointError: If the value contains anything other than numbers, strings, arrays, None, and lists, tuples,
+            and dicts of these.
     """
     if isinstance(value, np.generic):
         value = value.item()

@@ -1,8 +1,8 @@
-"""Protocols of engines such as mpsgraph.jax.Engine, which run a Trainer's steps in place of mpsgraph's own devices.
+"""Protocols of engines, such as mpsgraph.jax.Engine, which run a Trainer's steps instead of mpsgraph's own devices.
 
-An engine returns a `Runner` for a graph. The runner holds the values of the variables during training and returns them
-to the graph when they are accessed there (see `Graph.on`). Checkpoints, `state_dict`, and `variable_value` therefore
-see the values that training has produced, wherever they are stored.
+An engine returns a `Runner` for a graph. During training, the runner holds the values of the graph's variables; it
+copies them back when a caller accesses them through the graph (see `Graph.on`). Checkpoints, `state_dict`, and
+`variable_value` therefore always contain the current values.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Started(Protocol):
 
     @property
     def done(self) -> bool:
-        """Whether the run has finished. Never waits."""
+        """Whether the run has finished. Reading this attribute never waits."""
 
     @property
     def results(self) -> Any:
-        """Arrays in the order of the targets. Waits, and raises whatever the run raised."""
+        """The computed arrays, in the order of the targets. Waits for the run, and raises its error if it failed."""
 
     def wait(self, timeout: float | None = None) -> Any:
         """Wait for the run to finish.
@@ -33,7 +33,7 @@ class Started(Protocol):
 
         Raises:
             TimeoutError: If the run has not finished in time.
-            Error: Whatever the run raised.
+            Error: If the run failed; this is the run's own error.
         """
 
 
@@ -52,7 +52,7 @@ class Prepared(Protocol):
 
 
 class Runner(Protocol):
-    """Protocol of a graph whose variables and runs an engine manages. `DeviceGraph` does the same for a device."""
+    """Protocol of a graph whose variables and runs an engine manages, as `DeviceGraph` does for a device."""
 
     def compile(
         self,
@@ -89,7 +89,7 @@ class Runner(Protocol):
 
 
 class Engine(Protocol):
-    """Protocol of engines, which run graphs in place of mpsgraph's own devices."""
+    """Protocol of engines, which run graphs instead of mpsgraph's own devices."""
 
     def on(self, graph: Graph) -> Runner:
         """Return the runner of a graph.

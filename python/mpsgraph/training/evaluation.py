@@ -1,4 +1,4 @@
-"""Evaluation and prediction: running a trainer's model in inference mode over data."""
+"""Evaluation and prediction: running a trainer's model over data in inference mode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build(trainer: Trainer, built: Built) -> None:
 
 
 def _with_metrics(trainer: Trainer, built: Built, objective: Objective) -> tuple[list[Term], list[Part]]:
-    """Return the losses and the metrics of another objective, which are built when they are first requested."""
+    """Return the losses and metrics of another objective, building them on the first request."""
     outputs = trainer._inference(built.inputs)
     parts = objective.parts(outputs, built.labels)
     key = [[(name, _identity(metric)) for name, metric in part.metrics.items()] for part in parts]
@@ -43,10 +43,10 @@ def _with_metrics(trainer: Trainer, built: Built, objective: Objective) -> tuple
 
 
 def _identity(metric: Any) -> Any:
-    """Return a value that is equal for metrics that compute the same.
+    """Return a key that is equal for metrics that compute the same result.
 
-    A function that is defined again by each call of the surrounding function, such as a lambda, is the same if its
-    code, its defaults, and the values from the surrounding functions are.
+    A function that each call of its enclosing function defines again, such as a lambda, has the same key if its code,
+    its defaults, and the captured values are the same.
     """
     if isinstance(metric, functools.partial):
         return _identity(metric.func), metric.args, metric.keywords
@@ -57,7 +57,7 @@ def _identity(metric: Any) -> Any:
 
 
 class _Same:
-    """A value that equals itself, and, if it is a plain value, equal ones of the same type."""
+    """Key of a value: equal to keys of the same object and, for plain values, of equal values of the same type."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

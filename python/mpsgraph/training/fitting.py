@@ -53,7 +53,7 @@ class Fit:
             self.alike = self.partnership.options.shard and isinstance(source, (Batches, WholeArrays))
         self.source = self._resumed(source, data)
         self.pending: deque[tuple[StepResult, Built, Batch]] = deque()
-        # Steps, by number, that callbacks have not been notified of yet.
+        # Steps of which callbacks have not been notified yet, keyed by step number.
         self.untold: deque[tuple[int, dict[str, float]]] = deque()
         self.told: list[Callback] = []
         self.means = Means()
@@ -92,18 +92,18 @@ class Fit:
                 self._record(keep=0)
             for callback in self.told:
                 callback.on_fit_end(trainer)
-            # The trainer keeps this object for the state of callbacks and epoch, so release the data.
+            # The trainer keeps this object for the state of the callbacks and of the epoch, so release the data.
             self.source = self.validation = ()
         history: History = trainer.history
         return history
 
     def _report_accumulated(self) -> None:
-        """Warn if the last batches of the fit have not been used for an update."""
+        """Warn if the gradients of the fit's last batches have not been applied."""
         every = self.trainer.accumulation
         if left := self.trainer.step % every:
             warnings.warn(
                 f"Trainer.fit: the gradients of the last {left} of {every} batches are accumulated but not applied; "
-                f"they count in the next update, after {every - left} more: fit a multiple of "
+                f"the next update, which includes them, comes after {every - left} more: fit a multiple of "
                 f"gradient_accumulation_steps={every} batches to use them all",
                 stacklevel=4,
             )
@@ -162,7 +162,7 @@ class Fit:
                 metric.update(output.numpy(), labels_of(part, arrays))
 
     def _begin_epoch(self) -> None:
-        """Start an epoch. If the loaded checkpoint was saved within this epoch, continue with its sums and metrics."""
+        """Start an epoch, with the saved sums and metrics if the loaded checkpoint was saved within this epoch."""
         trainer, epoch = self.trainer, self.trainer._resumed.pop("epoch", None)
         self.means, self.steps, self.given = Means(), 0, False
         if epoch is not None:
@@ -175,12 +175,12 @@ class Fit:
             callback.on_epoch_begin(trainer, trainer.history.epoch)
 
     def _metrics(self) -> list[Accumulated]:
-        """Return each accumulated metric of the trainer's steps once."""
+        """Return the accumulated metrics of the trainer's steps without duplicates."""
         parts = [part for built in self.trainer._builts.values() for part in built.parts]
         return list({id(m): m for part in parts for m in part.accumulated.values()}.values())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the fit for a checkpoint: the states of callbacks, and the progress of the current epoch.
+        """Return the state of the fit for a checkpoint: the callbacks' states and the progress of the current epoch.
 
         Waits for all pending steps first.
         """
@@ -223,7 +223,7 @@ class Fit:
     def _schedule(self, epochs: int, iterations: int | None, steps: int | None) -> Iterator[tuple[bool | None, Any]]:
         """Yield the events of a fit in order.
 
-        They are (True, None) at the start of each epoch, (None, batch) for each step, and (False, None) at the end of
+        An event is (True, None) at the start of an epoch, (None, batch) for each step, and (False, None) at the end of
         an epoch.
         """
         made = 0
@@ -251,7 +251,7 @@ class Fit:
                 return
 
     def _more(self, batches: Iterator[Any], steps: int) -> tuple[Iterator[Any], list[Any] | Iterator[Any]]:
-        """Return the iterator over the data, and the batches of an epoch with a fixed number of steps.
+        """Return two iterators: one over the data, and one over the batches of an epoch with a fixed number of steps.
 
         When the data is exhausted within the epoch, it is iterated again.
         """
@@ -281,14 +281,14 @@ class Fit:
         order = source.batches if isinstance(source, WholeArrays) else source
         if isinstance(order, Batches):
             if order is not data and isinstance(trainer._data, Batches) and trainer._data.fits(order):
-                # The data has the order of the previous fit, so continue that order instead of repeating it.
+                # The data is in the same order as in the previous fit, so continue that order instead of repeating it.
                 order.load_state_dict(trainer._data.state_dict())
             if trainer._data_state is not None:
                 order.load_state_dict(trainer._data_state)
                 trainer._data_state = None
             trainer._data = order
         else:
-            trainer._resumed.pop("epoch", None)  # Other iterables cannot be resumed, so they and the epoch start over.
+            trainer._resumed.pop("epoch", None)  # Other data cannot be resumed, so it and the epoch start over.
         return source
 
 

@@ -36,7 +36,7 @@ from .variables import variables_of
 
 
 class TrainingGraph:
-    """The graph of a trainer, with the structure and types of its batches and the operations built for them."""
+    """The graph of a trainer, with the structure and dtypes of the batches and the operations built for them."""
 
     graph: Graph
     network: Network
@@ -53,7 +53,7 @@ class TrainingGraph:
     precision: str
     precision_error: float
     precision_choices: dict[str, LayerPrecision]
-    """Precision of each layer, keyed by path, as measured and chosen by "auto" or passed in argument `precision`."""
+    """Precision of each layer, keyed by path: chosen by measurement for "auto", or passed as argument `precision`."""
 
     def __init__(self) -> None:
         self._before_us = set(self.graph.variables)
@@ -68,38 +68,38 @@ class TrainingGraph:
         self._prediction_losses: list[Tensor] = []
         self._before: dict[Tensor, Tensor] = {}
         self._building: Built | None = None
-        # Builds, keyed by whether batches have labels and whether they have weights.
+        # Builds, keyed by whether the batches have labels and whether they have weights.
         self._builts: dict[tuple[bool, bool], Built] = {}
         self._rate_of: dict[tuple[Optimizer, int], Tensor] = {}
         self._sums: dict[tuple[Optimizer | None, int], GradientSums] = {}
         self._averages: dict[Tensor, Tensor] = {}
-        self._random_states: list[Tensor] = []  # Random states of the training form, which all its builds share.
+        self._random_states: list[Tensor] = []  # Random states used in training mode, which all builds share.
         self._partnership: Partnership | None = None
         self._last_step: tuple[Any, Executable | Prepared, Built] | None = None
-        """Shapes and kind of the last step, its executable, and what was built for it."""
+        """Shapes and kind of the last step, its executable, and the operations built for it."""
         self._measures = False
         self._clock: Any = None  # Counters and tables needed by packages.
         self._settings: Snapshot | None = None
-        """Settings that the built operations depend on; see settings.py."""
+        """The settings on which the built operations depend; see settings.py."""
         self._changes_seen = 0
         self._kept: list[settings.BuiltStep] = []
         self._signature: list[Any] | None = None
         self._used: set[Tensor] | None = None
-        self._irrelevant: set[tuple[int, str]] = set()  # Changed settings that no operation depends on.
+        self._irrelevant: set[tuple[int, str]] = set()  # Changed settings on which no operation depends.
         self._irrelevant_owners: list[Any] = []  # Keeps the objects of these settings alive.
         self._rebuilds = 0
         self._dormant: dict[str, np.ndarray] = {}
-        """Values of a loaded checkpoint for variables that steps do not use yet, such as states of frozen layers."""
+        """Values in a loaded checkpoint for variables that steps do not use yet, such as states of frozen layers."""
         self._sizes = Sizes()
 
     # --- the step, for subclasses -------------------------------------------------------------------------------------
 
     def training_step(self, inputs: Any, labels: Any, weights: Any = None) -> Mapping[str, Tensor]:
-        """Build a training step in the graph. Override it for custom steps.
+        """Build a training step in the graph. Override this method for custom steps.
 
-        It is called when the step is built for the structure and types of a batch, not for each batch. It adds
-        operations to `self.graph`: losses computed from `self.forward` or from parts of `self.model`, and a call of
-        `self.minimize` for each optimizer. A variable read after `minimize` has its updated value.
+        The method is called when a step is built for a new structure or new dtypes of batches, not for each batch. It
+        computes losses from `self.forward` or from parts of `self.model`, and calls `self.minimize` for each optimizer;
+        both add operations to `self.graph`. Reading a variable after `minimize` returns the updated value.
 
         Args:
             inputs: Placeholders in the structure of the batches' inputs.
@@ -141,19 +141,19 @@ class TrainingGraph:
         """
         if not self._scales:
             return self._outputs(inputs)
-        # Build the inference form first, because it creates the variables, which must be read before training changes
+        # Build in inference mode first: that creates the variables, whose values must be read before training changes
         # them.
         self._inference(inputs)
         while True:
             self._before = {buffer: self.graph.read(buffer) for buffer in self.network.buffers()}
             outputs = self._outputs(inputs)
             if set(self.network.buffers()) == self._before.keys():
-                # If the buffers differ, a module that only training calls has just been built: repeat to read its
-                # buffers as well.
+                # If the buffers differ, a module that is only called in training has just been built: repeat to read
+                # its buffers, too.
                 return outputs
 
     def _outputs(self, inputs: Any) -> Any:
-        """Return the outputs in training mode. If a layer rejects integer inputs, raise DTypeError with advice."""
+        """Return the outputs in training mode. Explain the fix in the DTypeError if a layer rejects integer inputs."""
         together = nullcontext() if self._partnership is None else self._partnership.one_batch()
         try:
             with together:
@@ -205,8 +205,8 @@ class TrainingGraph:
             optimizer: Optimizer to use, with its own state and learning rate. Defaults to the trainer's.
 
         Raises:
-            GraphError: If called outside `training_step`, twice with one optimizer, or with nothing to train, or if the
-                loss does not depend on one of the parameters.
+            GraphError: If the method is called outside `training_step`, called twice with the same optimizer, or called
+                with nothing to train; or if the loss does not depend on one of the parameters.
         """
         if self._building is None:
             raise GraphError("Trainer.minimize can only be called in training_step, in which the step is built")
@@ -259,7 +259,7 @@ class TrainingGraph:
         self._building.minimized.append(made)
 
     def _frozen_averages(self, optimizer: Optimizer) -> list[Tensor]:
-        """Return the frozen parameters with moving averages, which still approach the weights; once for each build."""
+        """Return, once for each build, the frozen parameters whose moving averages still approach the weights."""
         assert self._building is not None
         if not self._averages or self._building.averages_frozen:
             return []
@@ -277,7 +277,7 @@ class TrainingGraph:
         counted = built.counted if isinstance(built.labels, Tensor) else None
         pair = None if counted is None else (counted, built.labels)
         name = f"optimizer {len(built.weighings)}" if built.weighings else "optimizer"
-        # Results that count something else than the loss are weighted separately, by samples.
+        # Results that count something other than what the loss counts are weighted separately, by samples.
         alike = {term.name for term in built.terms if term.counted is built.counted}
         results = {} if built.weighings else {name: built.results[name] for name in built.results if name in alike}
         made = self._weighing_named(built, name, pair, results, self.network.buffers())
@@ -293,10 +293,11 @@ class TrainingGraph:
         return self._partnership.weighing(self.graph, name, samples, wide, counted, results, buffers)
 
     def _weight_of(self, built: Built, weighing: Weighing | None) -> tuple[Tensor, Tensor | float]:
-        """Return what the loss of a batch counts in an accumulation, in all processes, and the factor of its gradients.
+        """Return a batch's weight in an accumulation, over all processes, and the factor for the batch's gradients.
 
-        It is the number of samples, times the fraction of labels that count. Gradients of several processes already
-        contain it, relative to the reference number of samples.
+        The weight is the number of samples times the fraction of labels that count. In distributed training, gradients
+        are already multiplied by the weight relative to the reference number of samples, so the factor is that number;
+        otherwise, the factor is the weight.
         """
         if weighing is not None:
             assert self._partnership is not None
@@ -310,7 +311,7 @@ class TrainingGraph:
         return weight, weight
 
     def _means(self, built: Built, reported: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Replace the results of a step by their means over all processes, and what they count by the sums."""
+        """Replace the results of a step by their means, and their counts by the sums, over all processes."""
         known = {number for weighing in built.weighings for number in weighing.averages}
         rest = {name: value for name, value in reported.items() if id(value) not in known}
         if rest:
@@ -335,7 +336,7 @@ class TrainingGraph:
         return self._scalings[optimizer]
 
     def _restored(self, scaling: LossScaling, gradients: Mapping[Tensor, Tensor]) -> list[Operation]:
-        """Return operations that restore the buffers' values from before the step if gradients overflow.
+        """Return operations that restore the buffers' values from before the step if any gradient has overflowed.
 
         They run in steps that only accumulate gradients.
         """
@@ -358,8 +359,8 @@ class TrainingGraph:
         """Return the operations that update the moving averages of the weights, which are float32 or wider.
 
         An average is the lowest finite number of its dtype until its weight is first updated, and then begins with the
-        updated weight. This number marks each average separately, and costs less than further variables that record
-        which averages have begun.
+        updated weight. Marking each average with this number costs less than additional variables that record which
+        averages have begun.
         """
         if self.ema_decay is None:
             return []
@@ -384,8 +385,8 @@ class TrainingGraph:
     def _take(self, batch: Batch) -> bool:
         """Extend the recorded structures, dtypes, and shapes of batches so that they include a batch.
 
-        Return True if a recorded axis size became variable, so that all operations must be rebuilt. Raise an error if
-        the batch does not fit; the records are then unchanged.
+        Return True if a fixed axis size became variable, which requires rebuilding all operations. Raise an error and
+        leave the records unchanged if the batch is not compatible with earlier ones.
         """
         require_dtype(batch.inputs, self.dtype)
         widened = False
@@ -410,8 +411,8 @@ class TrainingGraph:
     def _prediction_inputs_for(self, inputs: Any) -> Any:
         """Return placeholders for the inputs of predictions.
 
-        With a custom step, the model's inputs may differ from those of the batches, so their structure and types are
-        recorded separately. Raises the same errors as _inputs_for.
+        With a custom step, the inputs of the model may differ from those of the batches, so their structure and dtypes
+        are recorded separately. Raises the same errors as _inputs_for.
         """
         if not self._has_own_step:
             self._prediction_inputs = self._inputs_for(inputs)
@@ -454,9 +455,7 @@ class TrainingGraph:
         self._builts, self._kept = {}, []
 
     def _built_for(self, batch: Batch, training: bool = True) -> Built:
-        """Return the operations built for a batch, building them at first use. Raise DTypeError if the batch does not
-        fit.
-        """
+        """Return the operations for a batch, building them at first use. Raise DTypeError if a dtype is wrong."""
         if self._take(batch):
             self._forget()
         key = batch.labels is not None, batch.weights is not None
@@ -485,9 +484,7 @@ class TrainingGraph:
             return self._build_here(batch)
 
     def _shared_variables(self) -> tuple[Graph, Any, dict[str, Tensor], list[Tensor]]:
-        """Return the graph, its device, the variables that steps use (keyed by name), and those that hold random
-        states.
-        """
+        """Return the graph, its device, the variables that steps use (keyed by name), and the set of random states."""
         return self.graph, self.device, variables_of(self), self._random_states
 
     def _build_here(self, batch: Batch) -> Built:
@@ -561,7 +558,7 @@ class TrainingGraph:
             settings.follow(self)
 
     def _restore_dormant(self) -> None:
-        """Set variables that a loaded checkpoint contains and that steps use only now."""
+        """Set variables that have just come into use to the values stored in a loaded checkpoint."""
         if not self._dormant:
             return
         self.wait()
@@ -571,12 +568,12 @@ class TrainingGraph:
                 self.graph.set_variable(variable, self._dormant.pop(name), device=self.device)
 
     def _trained_averages(self) -> list[Tensor]:
-        """Return the moving averages of the parameters that are not frozen."""
+        """Return the moving averages of parameters that are not frozen."""
         trained = (v for _, v in self.network.named_parameters() if not self.optimizer.freezes(v))
         return [self._averages[v] for v in trained if v in self._averages]
 
     def _forget_averages(self) -> None:
-        """Start moving averages again when they are used."""
+        """Forget the moving averages, so that they start again when they are next used."""
         self._averages, self._kept = {}, []
 
     def wait(self) -> None:
@@ -598,7 +595,7 @@ class TrainingGraph:
         unknown = choices.keys() - set(paths)
         if unknown:
             raise GraphError(
-                f"Trainer: precision names layers that the model does not have, {sorted(unknown)}; its layers are "
-                f"{paths}"
+                f"Trainer: precision names layers that the model does not have: {sorted(unknown)}; the model has "
+                f"the layers {paths}"
             )
         vars(self)["precision_choices"], self._measures = choices, False

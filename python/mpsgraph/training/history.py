@@ -1,4 +1,4 @@
-"""History: loss and metrics of every step, validation results, and a plot of them."""
+"""History: the loss and metrics of every step, the results of validations, and plots of both."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class History:
         """Record the results of a validation.
 
         Args:
-            step: Number of steps made before it.
+            step: Number of steps made before the validation.
             values: Dict of results, keyed by name.
         """
         self.validation.append((step, values))
@@ -109,11 +109,11 @@ class History:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def plot(self, axes: Any = None, smoothing: float = 0.9) -> Any:
-        """Plot the loss by step, raw and smoothed, and validation losses; accuracy, if any, on a second axis.
+        """Plot raw and smoothed losses by step, validation losses, and, on a second axis, accuracy if recorded.
 
         Args:
             axes: Matplotlib axes to draw into. None, the default, creates a new figure.
-            smoothing: Weight of the past in the running mean, or 0 for none. Defaults to 0.9.
+            smoothing: Weight of the past in the running mean, or 0 for no smoothing. Defaults to 0.9.
 
         Returns:
             The axes.
@@ -160,7 +160,7 @@ class History:
 
 
 def smoothed(values: Any, smoothing: float) -> np.ndarray:
-    """Return the running mean s = smoothing * s + (1 - smoothing) * value, corrected for its zero start."""
+    """Return the running mean s = smoothing * s + (1 - smoothing) * value, corrected for starting at zero."""
     result, mean, weight = np.empty(len(values)), 0.0, 0.0
     for i, value in enumerate(values):
         mean = smoothing * mean + (1 - smoothing) * value

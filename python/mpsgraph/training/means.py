@@ -1,4 +1,4 @@
-"""Means over batches, weighted by what each batch counts, so that they do not depend on how data is divided."""
+"""Means over batches, weighted by batch so that they do not depend on how the data is divided into batches."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ class Means:
 
         Args:
             values: Means over the batch, keyed by name.
-            counts: What the mean of each name counts, such as labels that are not ignored.
-            otherwise: What other means count: the number of samples.
-            shares: Factors of the losses that "loss" is the sum of, keyed by name; empty if it has no such parts.
+            counts: Number of items that each mean is taken over, keyed by name, such as labels that are not ignored.
+            otherwise: Number of items for all other means: the number of samples.
+            shares: Factors of the losses whose weighted sum is "loss", keyed by name; empty if "loss" is not such a
+                sum.
         """
         self.shares = dict(shares)
         for name, value in values.items():
             if name == "loss" and shares:
                 rest = value - sum(share * values[part] for part, share in shares.items())
-                value = rest if math.isfinite(rest) else 0.0  # The parts are not finite either.
+                value = rest if math.isfinite(rest) else 0.0  # Some of the parts are not finite either.
             count = counts.get(name, otherwise)
             self.sums[name] = self.sums.get(name, 0.0) + (count * value if count else 0.0)
             self.counts[name] = self.counts.get(name, 0.0) + count
 
     def result(self) -> dict[str, float]:
-        """Return the means, keyed by name. A mean over nothing, such as labels that are all ignored, is 0."""
+        """Return the means, keyed by name. A mean over no items, for example if all labels are ignored, is 0."""
         found = {name: total / self.counts[name] if self.counts[name] else 0.0 for name, total in self.sums.items()}
         if self.shares and "loss" in found:
             found["loss"] += sum(share * found[part] for part, share in self.shares.items())

@@ -1,4 +1,4 @@
-"""A common interface to the two kinds of models a trainer accepts: modules and imported models.
+"""A common interface to the two kinds of models that a trainer accepts: modules and imported models.
 
 Both provide parameters keyed by path, buffers, placeholders for inputs, and outputs in training and inference mode. A
 module creates its variables when it is first called; an imported model already has them and computes the same outputs
@@ -36,7 +36,7 @@ class Network:
     def outputs(
         self, inputs: Any, training: bool, precision: str, choices: Mapping[str, LayerPrecision]
     ) -> tuple[Any, list[Tensor]]:
-        """Call the model. Return its outputs and the losses that modules added.
+        """Call the model. Return the model's outputs, and the losses that its modules added.
 
         Under mixed precision, the outputs are cast to float32.
         """
@@ -73,9 +73,7 @@ class Network:
 
     @contextmanager
     def _all_variables_found(self) -> Iterator[None]:
-        """Raise GraphError if trainable variables that the model creates within a `with` block are not part of the
-        model afterwards.
-        """
+        """At the end of a `with` block, raise GraphError if the model lacks trainable variables created in it."""
         before, known = set(self.graph.trainable_variables), self._parameters()
         yield
         now = self._parameters()
@@ -93,7 +91,7 @@ class Network:
             )
 
     def _parameters(self) -> set[Tensor]:
-        """Return the trainable variables that the module holds, frozen ones included."""
+        """Return the trainable variables that the module holds, including frozen ones."""
         built = any(is_built(part) for _, part in self.module.named_modules())
         return set(self.module.parameters()) if built else set()
 

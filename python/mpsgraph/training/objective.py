@@ -1,7 +1,7 @@
 """The objective: what a step minimizes and reports, for one output or a structure of outputs.
 
 Each output has a loss, a weight, and metrics. The total loss is the weighted sum plus the losses added by modules.
-Results of several outputs are named after them: "left_loss" and "left_accuracy" for the output "left".
+If there are several outputs, results are named after them: "left_loss" and "left_accuracy" for the output "left".
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Term:
     Attributes:
         name: Name of the number.
         value: Tensor of rank 0.
-        counted: What value is the mean of, if not of the samples: the number of labels that are not ignored, or, for
-            losses with class weights, the sum of their weights.
+        counted: Number of items that the mean `value` is taken over, if these are not the samples: the number of labels
+            that are not ignored or, for losses with class weights, the sum of the labels' weights.
         share: Weight in the total loss, or None if the number is not a loss.
     """
 
@@ -68,7 +68,7 @@ class Objective(Tracked):
         self.loss: Any = _named(loss)
         self.loss_weights, self.asked = loss_weights, metrics
         single = callable(self.loss)
-        # Metrics that apply to every output; empty if metrics were passed by output.
+        # Metrics that apply to every output; empty if metrics were passed separately for each output.
         self.metrics: dict[str, Metric] = {}
         self.accumulated: dict[str, Accumulated] = {}
         if single and not isinstance(metrics, Mapping):
@@ -141,7 +141,7 @@ class Objective(Tracked):
         place = names.index(name) if names else int(name or 0)
         if not 0 <= place < len(weights):
             raise GraphError(
-                f"loss_weights must have a number for each output, got {len(weights)} numbers and none for '{name}'"
+                f"loss_weights must have a number for each output, got {len(weights)} numbers, but none for '{name}'"
             )
         return float(weights[place])
 
@@ -218,9 +218,9 @@ def _rank_zero(name: str, value: Any) -> Tensor:
 
 
 def shares_of(terms: Sequence[Term]) -> dict[str, float]:
-    """Return the factors of the losses that the total loss is the sum of, keyed by name.
+    """Return the factors of the losses whose weighted sum is the total loss, keyed by name.
 
-    They are needed for means over batches if these losses count different labels; otherwise, the result is empty.
+    Means over batches need these factors if the losses count different labels; otherwise, the result is empty.
     """
     parts = [term for term in terms[1:] if term.share is not None]
     if not terms or terms[0].name != "loss" or all(term.counted is None for term in parts):
@@ -238,12 +238,12 @@ def _labels_counted(part: Part) -> Tensor | None:
 
 
 def _counted(part: Part, counted_labels: Tensor | None) -> Tensor | None:
-    """Return what the mean loss of a batch divides by, or None if that is proportional to the number of samples."""
+    """Return the divisor of a batch's mean loss, or None if the divisor is proportional to the number of samples."""
     weights, labels, output = class_weights_of(part.loss), part.labels, part.output
     if weights is None or not isinstance(labels, Tensor) or not isinstance(output, Tensor):
         return counted_labels
     if labels.shape is None or output.shape is None or len(labels.shape) != len(output.shape) - 1:
-        return counted_labels  # Class weights are part of the losses of labels that are not indices.
+        return counted_labels  # For labels other than indices, each loss includes its class weight.
     g, ignored = graph_of(labels), ignored_label(part.loss)
     factors = as_dtype_of(weights, output)
     numbers = class_numbers(labels, (factors.shape or (-1,))[0], ignored)
@@ -254,7 +254,7 @@ def _counted(part: Part, counted_labels: Tensor | None) -> Tensor | None:
 
 
 def _weights_of(part: Part, place: int, by_name: Mapping[str, Tensor], several: bool) -> Tensor | None:
-    """Return the sample weights of one output: those given under its name or index, or those given for all outputs."""
+    """Return the sample weights of one output, passed under its name or index, or passed for all outputs."""
     if not by_name:
         return None
     if "" in by_name:

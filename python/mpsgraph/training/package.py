@@ -1,8 +1,8 @@
 """Saving trainers as packages: the training step as functions of the graph, and all state as variables.
 
 A step in a package is the program that the trainer runs, with the same inputs, so training that continues from the
-package gives bitwise identical results. Values that Python computes for a trainer are stored in the graph: the number
-of steps made, and a table with the learning rates of future updates, because a schedule can be any function.
+package gives bitwise identical results. The graph stores the values that Python computes for a trainer: the number of
+steps made, and a table with the learning rates of future updates, because a schedule can be any Python function.
 `trainable_model.py` reads packages.
 """
 
@@ -29,7 +29,7 @@ from .trainer import Trainer
 from .variables import variables_of
 
 UPDATES = 100_000
-"""Default number of updates for which the learning rates of a schedule without an end are stored."""
+"""Default number of updates for which learning rates are stored if the schedule has no end."""
 _NEVER = np.iinfo(np.int32).max
 _OURS = ("train_step", "fit", "evaluate", "predict", "wait")
 
@@ -48,7 +48,7 @@ class Clock:
     tables: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
     """Learning-rate tables, keyed by (schedule index, length).
 
-    Each value is the table's variable, and a tensor with the rates that the next update uses.
+    Each value is a pair of the table's variable and a tensor with the rates that the next update uses.
     """
 
     @classmethod
@@ -133,7 +133,7 @@ def save(
 def _built_of(trainer: Trainer) -> Built:
     """Return the operations of the last training step, or those rebuilt from a checkpoint.
 
-    Raise GraphError if there are neither.
+    Raise GraphError if there are none.
     """
     trainer._follow_settings()
     if trainer._last_step is not None:
@@ -146,8 +146,8 @@ def _built_of(trainer: Trainer) -> Built:
 def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
     """Raise UnsupportedError if the trainer uses something that a package cannot contain.
 
-    Examples are overridden methods and accumulated metrics, which run in Python. Metrics and options in `leave_out` are
-    omitted from the package instead of raising the error.
+    Examples are overridden methods and accumulated metrics, which run in Python. Metrics and options listed in
+    `leave_out` are omitted from the package and do not raise the error.
     """
     if trainer._partnership is not None:
         raise UnsupportedError(
@@ -178,7 +178,7 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
 def _rates(
     trainer: Trainer, built: Built, clock: Clock, updates: int | None
 ) -> tuple[dict[str, tuple[Tensor, Tensor]], list[Tensor]]:
-    """Return the learning-rate placeholders, keyed by name, each with the next rate from its table, and the tables."""
+    """Return a dict of learning-rate placeholders, each with the next rate from its table, and the list of tables."""
     g = trainer.graph
     by_placeholder = {m.rate: m.optimizer.rates() for m in built.minimized}
     rows, ends = _rows([s for schedules in by_placeholder.values() for s in schedules], updates)
@@ -197,7 +197,7 @@ def _rates(
 
 
 def _rows(schedules: list[Schedule], updates: int | None) -> tuple[int, bool]:
-    """Return the number of table rows, and whether the last row applies to all later updates.
+    """Return the number of rows of the tables, and whether the last row applies to all later updates.
 
     Schedules with an end are stored from the beginning, so that all packages of a trainer have tables of the same
     length and can exchange their state.
@@ -239,9 +239,9 @@ def _evaluation(
 ) -> dict[str, str]:
     """Add the function "evaluate" to the package.
 
-    Return, for each result that is not a mean over all samples, the name of the output that counts its labels. For a
-    trainer with a custom training step, the function is missing until the trainer has evaluated, because its loss is
-    unknown before.
+    Return a dict that maps each result that is not a mean over all samples to the name of the output that counts its
+    labels. If the trainer has a custom training step, the function is added only after the trainer has evaluated,
+    because the loss is unknown before.
     """
     if not built.evaluation:
         return {}

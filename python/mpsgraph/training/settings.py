@@ -1,9 +1,9 @@
-"""Settings of a trainer, its model, and its optimizers that change after the step was built.
+"""Changes to settings of a trainer, its model, and its optimizers after the step was built.
 
 A step is built from the attributes of the trainer, its modules, and its optimizers. When one of them has changed, such
-as a dropout rate, a weight decay, or which layers are frozen, the step is built again over the same variables before
-the next step, evaluation, or checkpoint. If building fails, the previous step stays, and the error is raised again
-until the setting is corrected. Settings that cannot change raise an error when they are assigned.
+as a dropout rate, a weight decay, or which layers are frozen, the step is built again with the same variables before
+the next step, evaluation, or checkpoint. If building fails, the previously built step is kept, and the error is raised
+each time until the setting is corrected. Assigning a setting that cannot change raises an error.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .objective import Objective
 from .trainer_type import Trainer
 
 KEPT = 8
-"""Number of earlier steps that are kept, for programs that switch between settings, such as freezing in turns."""
+"""Number of previously built steps to keep, for programs that alternate between settings, such as frozen layers."""
 MANY = 32
-"""Number of rebuilds after which a warning advises to change settings less often."""
+"""Number of rebuilds after which a warning advises changing settings less often."""
 
 UNWATCHED = frozenset(("step", "history", "stopped", "learning_rate", "metrics", "loss", "device", "check_finite"))
-"""Attributes of a trainer that built operations do not depend on."""
+"""Attributes of a trainer on which built operations do not depend."""
 
 
 class Everything:
-    """A container of all values."""
+    """A container that contains every value."""
 
     def __contains__(self, value: object) -> bool:
         return True
@@ -54,7 +54,7 @@ class ReadOnly(dict[str, Any]):
 
 @dataclass
 class BuiltStep:
-    """What a trainer has built for one combination of settings."""
+    """The operations that a trainer has built for one combination of settings."""
 
     settings: Snapshot
     parts: dict[str, Any]
@@ -86,7 +86,7 @@ def snapshot(trainer: Trainer) -> Snapshot:
 
 
 def remember(trainer: Trainer, start: int) -> None:
-    """Record the settings and the variables that the operations built since operation `start` use."""
+    """Record the settings, and the variables used by the operations that were built since operation `start`."""
     if trainer._used is not None:
         trainer.__dict__["_used"] = trainer._used | _variables_of(_operations_since(trainer, start))
     trainer.__dict__["_changes_seen"] = changes.latest
@@ -132,7 +132,7 @@ def _change(trainer: Trainer, before: Snapshot, now: Snapshot, changed: set[tupl
     operations = _operations_since(trainer, start)
     signature = _signature(operations) if described else None
     if signature is not None and signature == old.signature:
-        # The operations do not depend on what has changed, such as a list that the program appends to.
+        # The operations do not depend on the changed attribute, which may be a list that the program appends to.
         _put_back(trainer, old)
         trainer._irrelevant.update(changed)
         trainer._irrelevant_owners.append((before, now))
@@ -175,7 +175,7 @@ def _operations_since(trainer: Trainer, start: int) -> list[Operation]:
 
 
 def _signature(operations: Sequence[Operation]) -> list[Any]:
-    """Return a description of operations that is equal for equal operations created at different times."""
+    """Return a description of operations that does not depend on when they were created."""
     numbers: dict[Tensor, int] = {}
     places: dict[int, int] = {}
 

@@ -1,7 +1,7 @@
-"""A warning when batches have more sizes than there is room for compiled programs.
+"""A warning when batches have more different sizes than the number of compiled programs that a graph keeps.
 
-Each size of the inputs is compiled separately, and a graph keeps a limited number of compiled programs. Batches of many
-sizes would otherwise be slow without a reason that a user can see.
+A program is compiled for each size of the inputs, and a graph keeps a limited number of compiled programs. Without the
+warning, users could not see why batches of many sizes are slow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Sizes:
 
 
 def notice_size(trainer: Trainer, shapes: Any) -> None:
-    """Record the shapes of a batch, and warn once when there are more sizes than compiled programs can be kept.
+    """Record the shapes of a batch, and warn once when there are more sizes than the graph keeps programs.
 
     Args:
         trainer: The trainer or trainable model.
@@ -33,7 +33,7 @@ def notice_size(trainer: Trainer, shapes: Any) -> None:
         return
     sizes.last = shapes
     sizes.seen.add(str(shapes))
-    if len(sizes.seen) <= 32:  # Fewer than any useful limit, so the limit need not be read.
+    if len(sizes.seen) <= 32:  # This is below any useful limit, so skip reading the limit.
         return
     runner = trainer._runner()
     limit = getattr(getattr(runner, "cache", None), "count_limit", None)

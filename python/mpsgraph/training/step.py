@@ -26,16 +26,14 @@ from .structure import leaves, mapped, named_leaves
 
 @dataclass
 class Minimized:
-    """One optimizer's share of a step: the placeholder of its learning rates, and the operations that update or
-    accumulate.
-    """
+    """One optimizer's part of a step: the placeholder of its learning rates, and its updates and accumulations."""
 
     optimizer: Optimizer
     rate: Tensor
     updates: list[Operation]
     accumulating: list[Operation] = field(default_factory=list)
     scale: Tensor | None = None
-    """Factor that the loss is multiplied by, if loss scaling is used."""
+    """Factor by which the loss is multiplied if loss scaling is used."""
 
 
 @dataclass
@@ -56,20 +54,20 @@ class Built:
     terms: list[Term] = field(default_factory=list)
     """The loss and metrics of the step, unless it is custom and does not use them."""
     counted: Tensor | None = None
-    """What the mean loss of a batch counts, if not its samples; see Term.counted."""
+    """Number of items over which the loss of a batch is averaged, if these are not the samples; see Term.counted."""
     results: dict[str, Tensor] = field(default_factory=dict)
     """Loss and metrics, keyed by name."""
     counts: dict[str, Tensor] = field(default_factory=dict)
-    """For each result that is not a mean over the samples of a batch, the number that it counts, keyed by name."""
+    """For each result that is not a mean over samples, the number of items that it is averaged over, keyed by name."""
     shares: dict[str, float] = field(default_factory=dict)
-    """Factors of the losses that the total loss is the sum of, keyed by name, if they count different labels."""
+    """Factors of the losses in the total loss, keyed by name, if the losses count different labels."""
     weighings: list[Weighing] = field(default_factory=list)
     averages_frozen: bool = False
     """Whether the moving averages of frozen parameters are updated."""
     described: dict[str, Any] = field(default_factory=dict)
     """Forms of the batches, as JSON types."""
     others: list[tuple[Any, list[Term]]] = field(default_factory=list)
-    """Losses and other metrics that evaluations asked for, with the key of these metrics."""
+    """Losses and other metrics that evaluations have requested, with the key of these metrics."""
 
     @property
     def fetched(self) -> list[Tensor]:
@@ -77,7 +75,7 @@ class Built:
         return [*self.targets, *self.outputs, *dict.fromkeys(self.counts.values())]
 
     def counts_in(self, result: StepResult) -> dict[str, float]:
-        """Return what the results of a step count, keyed by name, for those that are not means over samples."""
+        """Return the number of items that each result averages, keyed by name, except for means over samples."""
         if not self.counts:
             return {}
         found = dict(zip(dict.fromkeys(self.counts.values()), result.outputs[len(self.outputs) :], strict=True))
@@ -89,7 +87,7 @@ class Built:
         return leaves((self.inputs, self.labels, self.weights))
 
     def operations(self, applying: bool) -> list[Operation]:
-        """Return the target operations of a step that applies gradients, or only accumulates them."""
+        """Return the target operations of a step that applies gradients, or accumulates them if `applying` is False."""
         kinds = [m.updates if applying else m.accumulating for m in self.minimized]
         kinds += [w.always + (w.gives if applying else []) for w in self.weighings]
         return [operation for kind in kinds for operation in kind]
@@ -155,8 +153,8 @@ class Form:
 def example_of(described: dict[str, Any] | None) -> Any:
     """Return arrays without samples that have the dtypes and shapes stored by `described`.
 
-    A trainer that loads a checkpoint infers the structure and types of its batches from them. Axes without a fixed size
-    have size 1.
+    A trainer that loads a checkpoint infers the structure and dtypes of its batches from these arrays. Axes without a
+    fixed size have size 1.
     """
     if described is None:
         return None
@@ -201,10 +199,10 @@ def require_dtype(inputs: Any, dtype: Any) -> None:
 
 
 class GradientSums:
-    """Sums of one optimizer's gradients over several batches, weighted by what each batch counts.
+    """Sums of one optimizer's gradients over several batches, with a weight for each batch.
 
-    The sums of float16 and bfloat16 gradients are float32: in 16 bits, gradients would stop counting once the sum is a
-    few hundred times as large.
+    The sums of float16 and bfloat16 gradients are float32: in 16 bits, adding a gradient to a sum that is a few hundred
+    times as large would not change the sum.
     """
 
     def __init__(self) -> None:
@@ -216,7 +214,7 @@ class GradientSums:
     ) -> tuple[dict[Tensor, Tensor], Tensor, list[Operation], list[Operation]]:
         """Add the gradients of a batch, multiplied by a factor.
 
-        Return the sums, their weight, the operations that store both, and the operations that reset them.
+        Return the sums, their total weight, the operations that store both, and the operations that reset both.
         """
         if self.weight is None:
             self.weight = g.variable(0.0, weight.dtype, "gradient_sum/weight", trainable=False)
@@ -236,7 +234,7 @@ class GradientSums:
         return totals, whole, storing, emptying + self.emptying(g, gradients)
 
     def emptying(self, g: Graph, variables: Iterable[Tensor]) -> list[Operation]:
-        """Return the operations that reset the sums of some variables."""
+        """Return the operations that reset the gradient sums of the given variables."""
         sums = [(self.sums[v], v.shape or ()) for v in variables]
         return [g.assign(total, g.constant(0.0, shape, total.dtype)) for total, shape in sums]
 
@@ -244,7 +242,7 @@ class GradientSums:
 def unset_average(dtype: Any) -> float:
     """Return the number that marks a moving average of a numpy dtype as not yet begun: the lowest finite number.
 
-    NaN would do the same, but `check_finite` would report it.
+    NaN would serve the same purpose, but `check_finite` would report it.
     """
     return float(np.finfo(dtype).min)
 

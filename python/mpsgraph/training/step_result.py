@@ -25,13 +25,13 @@ class StepResult:
 
     def __init__(self, execution: Execution | Started, names: list[str]) -> None:
         self._execution, self._names = execution, names
-        self._ended = False  # Whether the step is known to have ended; each query of the execution takes microseconds.
+        self._ended = False  # Whether the step is known to have ended; querying the execution takes microseconds.
         # Whether the error of this step has been raised, so that later steps do not raise it again.
         self.raised = False
 
     @property
     def done(self) -> bool:
-        """Whether the step has finished. Never waits."""
+        """Whether the step has finished. Reading this attribute never waits."""
         return self._execution.done
 
     def wait(self, timeout: float | None = None) -> StepResult:
@@ -45,7 +45,7 @@ class StepResult:
 
         Raises:
             TimeoutError: If the step has not finished in time (mg.TimeoutError).
-            Error: Whatever the step raised.
+            Error: If the step failed; this is the step's own error.
         """
         if not self._ended:
             try:

@@ -1,8 +1,8 @@
 """The steps of a trainer that have been started, and the number of steps made.
 
-Steps run asynchronously, so whether a step raises is known only later. A step that raised has changed no variable, and
-is not counted: the number of steps, and with it the learning rate and the position within an accumulation, includes
-only steps whose changes are in the variables.
+Steps run asynchronously, so whether a step fails is known only later. A step that failed has changed no variables and
+is not counted: only steps that changed the variables advance the step count, the learning rate, and the position within
+an accumulation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..errors import Error
 from .step_result import StepResult
 
 IN_FLIGHT = 2
-"""Number of steps that may run while the next one is prepared."""
+"""Number of steps that may be running while the next one is prepared."""
 
 
 class StepsInFlight:
@@ -26,7 +26,7 @@ class StepsInFlight:
 
     @property
     def made(self) -> int:
-        """Number of steps started, without those known to have raised."""
+        """Number of steps started, except those known to have failed."""
         for result, _ in self._started:
             if result.raised:
                 self._forget_failed()
@@ -40,8 +40,8 @@ class StepsInFlight:
     def make_room(self, accumulation: int) -> None:
         """Wait until another step may start. Raise the error of a step that failed.
 
-        If several steps make one update, each waits for the one before, because what it does with its gradients depends
-        on whether that step succeeded.
+        If several steps form one update, each step waits for the previous one, because whether it accumulates or
+        applies its gradients depends on whether the previous step succeeded.
         """
         limit = 1 if accumulation > 1 else IN_FLIGHT
         while len(self._started) >= limit:

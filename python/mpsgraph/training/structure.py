@@ -37,7 +37,7 @@ def leaves(structure: Any) -> list[Any]:
 
 
 def mapped(function: Callable[..., Any], structure: Any, *others: Any, what: str = "structures") -> Any:
-    """Return the structure with a function's result for each leaf.
+    """Return the structure with each leaf replaced by a function's result for it.
 
     Args:
         function: Function of a leaf and the corresponding leaves of the other structures.

@@ -39,9 +39,10 @@ from .variables import require_unchanged
 class TrainableModel(Model):
     """A model with its training step, returned by mpsgraph.load for the package of a Trainer.
 
-    Inputs and outputs are those of the model in inference mode. As with Trainer, steps run asynchronously, and their
-    arrays must stay unchanged meanwhile. The package contains the step count, learning rates, optimizer state, random
-    states, and moving averages; the order of data and the training history are only in checkpoints.
+    Inputs and outputs are those of the model in inference mode. As with Trainer, steps run asynchronously; the arrays
+    passed to a step must stay unchanged until it is done. The package contains the step count, learning rates,
+    optimizer state, random states, and moving averages; the order of data and the training history are only in
+    checkpoints.
 
     Attributes:
         history: History of the steps made with this object.
@@ -84,7 +85,7 @@ class TrainableModel(Model):
         self._read_clock()
 
     def _understand(self, described: Mapping[str, Any]) -> None:
-        """Read the entries of a package that only Python uses, such as the seed and the paths of the weights."""
+        """Read the parts of the description that only Python uses, such as the seed and the paths of the weights."""
         self.seed: int = described["seed"]
         variables = self.parameters
         self._weights = {path: variables[path] for path in described["weights"]}
@@ -181,7 +182,7 @@ class TrainableModel(Model):
         """Train on one batch, like Trainer.train_step. Returns at once; `float(result)` waits for the loss.
 
         Args:
-            x: Inputs, an array (batch, ...) or a structure of arrays, as the trainer took.
+            x: Inputs, an array (batch, ...) or a structure of arrays, in the form in which the trainer accepted them.
             y: Labels, an array (batch, ...) or a structure of arrays. Defaults to none.
             sample_weight: Weights (batch,), or a structure with weights for each output. Defaults to none.
             copy: Whether to copy the arrays; otherwise, they must stay unchanged until the step is done. Defaults to
@@ -244,7 +245,7 @@ class TrainableModel(Model):
     ) -> History:
         """Train for some epochs or iterations, like Trainer.fit.
 
-        Data is shuffled with the trainer's seed, from the beginning of its order.
+        Data is shuffled with the trainer's seed; the order starts from its beginning, not where the trainer stopped.
 
         Args:
             data: Arrays of inputs, with labels in the next argument; a tuple (inputs, labels) or (inputs, labels,
@@ -350,8 +351,8 @@ class TrainableModel(Model):
         Within the block, the model cannot train or be saved, and weights cannot be set.
 
         Raises:
-            GraphError: If the trainer had no ema_decay, or had not trained yet; at the end of the block, if weights
-                have been set in it.
+            GraphError: If the trainer had no ema_decay, or had not trained before it was saved; at the end of the
+                block, if weights have been set in it.
 
         Example:
             >>> import os, tempfile
@@ -451,7 +452,7 @@ class TrainableModel(Model):
     def __repr__(self) -> str:
         return f"<TrainableModel ({', '.join(self.inputs)}) -> ({', '.join(self.outputs)}), step {self.step}>"
 
-    # --- what evaluation needs of a trainer ---------------------------------------------------------------------------
+    # --- attributes of a trainer that evaluation uses -----------------------------------------------------------------
 
     def _undone_by_errors(self) -> AbstractContextManager[None]:
         return nullcontext()

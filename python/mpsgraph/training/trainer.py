@@ -1,10 +1,10 @@
 """Trainer: trains a model in one graph that holds its training step, evaluation, and prediction.
 
-The first batch determines structure and dtypes, for which all operations are built; batches of other sizes only need
-further executables. Steps run asynchronously: at most two are in flight, and a third waits for the first, so the next
-batch is prepared while the previous one is computed. `fit` copies arrays that their source may overwrite meanwhile.
-Arrays passed to `train_step` must stay unchanged until the step is done (`result.wait()`, or two steps later); the
-trainer holds references to them until then.
+The first batch determines the structure and dtypes for which all operations are built; batches of other sizes only need
+additional executables. Steps run asynchronously: at most two are in flight, and a third waits for the first, so the
+next batch is prepared while the previous one is computed. `fit` copies arrays that the data source may overwrite while
+a step runs. Arrays passed to `train_step` must stay unchanged until the step is done (`result.wait()`, or two steps
+later); the trainer holds references to them until then.
 
 `step.py` defines what a step consists of, `objective.py` what it minimizes, `fitting.py` the training loop, and
 `checkpoint_state.py` what is saved.
@@ -69,17 +69,19 @@ class Trainer(TrainingGraph):
         optimizer: Optimizer of mpsgraph.optim. None, the default, means SGD with a learning rate of 0.01.
         metrics: List of names of mpsgraph.nn.metrics, accumulated metrics such as nn.metrics.AUC(), or functions
             (outputs, labels); or a dict of such lists, keyed by output name. None, the default, means "accuracy" for
-            losses of classes, in the form that fits the loss and without labels it ignores, and for custom losses whose
-            labels are class indices; otherwise none.
+            classification losses (in the form that matches the loss, without the labels it ignores) and for custom
+            losses whose labels are class indices; otherwise none.
         loss_weights: Factors of the losses in the total loss: a dict keyed by output name, or a sequence in the order
             of the outputs. Defaults to 1 for each.
-        gradient_accumulation_steps: Number of batches whose mean gradient is used for one optimizer step. Batches count
-            by their number of samples, or of labels that the loss does not ignore. `fit` warns if it ends within an
-            accumulation, which the next step continues. Defaults to 1.
+        gradient_accumulation_steps: Number of batches whose mean gradient is used for one optimizer step. Batches are
+            weighted by their number of samples, or of labels that the loss does not ignore. If a fit ends before the
+            last accumulated gradients are applied, `fit` warns, and the next step continues the accumulation. Defaults
+            to 1.
         ema_decay: Decay of exponential moving averages of the weights, used by `averaged_weights` and the validation in
             `fit`. Each average begins with the weight's first update. None, the default, means no averages.
-        check_finite: Whether a step that produces NaN or infinity raises CheckError, which names the first operation
-            that did and the line that created it, before anything changes. Slow; for debugging. Defaults to False.
+        check_finite: Whether a step that produces NaN or infinity raises CheckError before it changes anything. The
+            error names the first operation that did so and the source line that created it. Slow; for debugging.
+            Defaults to False.
         device: Device to run on. None, the default, means the default device.
         engine: Engine to run steps on instead of a device, such as mpsgraph.jax.Engine(mesh); see
             mpsgraph.training.engine. Defaults to none.
@@ -89,8 +91,8 @@ class Trainer(TrainingGraph):
             float32; "auto" to measure, for each layer, which of float32 and bfloat16 is faster within precision_error;
             or a dict of these choices, keyed by layer path. None, the default, follows the global policy.
         precision_error: Largest relative error of bfloat16 that "auto" accepts. Defaults to 0.02.
-        distributed: Whether to train together with the other MPI processes, or a DataParallel with options. Defaults to
-            False.
+        distributed: Whether to train together with the other MPI processes. A DataParallel means True, with options.
+            Defaults to False.
 
     Attributes:
         model: The model.
@@ -153,8 +155,7 @@ class Trainer(TrainingGraph):
         """Reason why the current or last `fit` was stopped, or None."""
         self.precision, self.precision_error = _precision(precision), precision_error
         self.precision_choices = {}
-        # Whether layers still have to be measured. Empty choices do not show this, because measuring may choose
-        # nothing.
+        # Whether layers still have to be measured. Empty choices do not tell, because measuring may choose no layer.
         self._measures = self.precision == "auto"
         if isinstance(precision, Mapping):
             self._take_choices(as_choices(precision))
@@ -300,7 +301,7 @@ class Trainer(TrainingGraph):
         return result
 
     def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable | Prepared, Built]:
-        """Return the executable of a step for the shapes of a batch, and the operations that it runs.
+        """Return the executable of a step for the shapes of a batch, and the operations built for the step.
 
         If the shapes equal those of the last step, its executable is reused directly; otherwise the graph's cache is
         searched for one.
@@ -335,7 +336,7 @@ class Trainer(TrainingGraph):
         return self.graph.on(self.device) if self._on_engine is None else self._on_engine
 
     def _elsewhere(self, engine: Engine, precision: Any) -> Runner:
-        """Bind the graph to an engine. Raise GraphError for options that only mpsgraph's own devices support."""
+        """Return the graph's runner on an engine. Raise GraphError for options that only mpsgraph's devices support."""
         if not callable(getattr(engine, "on", None)):
             raise GraphError(
                 f"Trainer: engine must have a method on(graph), as mpsgraph.jax.Engine() has, got {shown(engine)}"
@@ -366,7 +367,7 @@ class Trainer(TrainingGraph):
     def _rates(self, built: Built) -> list[np.ndarray]:
         """Return the learning rates to feed.
 
-        Changed rates are put into a new array, because earlier steps may still read the old one.
+        Changed rates are stored in a new array, because earlier steps may still read the old one.
         """
         update = self._steps.made // self.accumulation
         rates = [rate(update) for m in built.minimized for rate in m.optimizer.rates()]
@@ -424,9 +425,10 @@ class Trainer(TrainingGraph):
                 as an array. Defaults to none.
             callbacks: Callbacks of mpsgraph.training.callbacks.
             progress: Whether to show a progress bar, which needs tqdm. Defaults to True.
-            copy: Whether each step gets copies of its arrays, because the data may overwrite them while the step runs,
-                as a generator that reuses its arrays does. None, the default, copies unless data are arrays,
-                mg.data.batches, a list, or a tuple. If False, arrays must stay unchanged for two more steps.
+            copy: Whether each step gets copies of its arrays, which is needed if the data source may overwrite them
+                while the step runs, as a generator that reuses its arrays does. None, the default, copies unless data
+                are arrays, mg.data.batches, a list, or a tuple. If False, arrays must stay unchanged for two more
+                steps.
 
         Returns:
             The history, including earlier fits.
@@ -574,7 +576,7 @@ class Trainer(TrainingGraph):
             The model, without the operations that are only used in training.
 
         Raises:
-            GraphError: If there was no step, evaluation, or prediction yet, so that there is no model.
+            GraphError: If the model has not been built yet, which the first step, evaluation, or prediction does.
 
         Example:
             >>> trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(3), mg.nn.Dropout(0.5)))
@@ -596,7 +598,7 @@ class Trainer(TrainingGraph):
             The quantized model.
 
         Raises:
-            GraphError: If there was no step, evaluation, or prediction yet, so that there is no model.
+            GraphError: If the model has not been built yet, which the first step, evaluation, or prediction does.
         """
         return self._model().quantize(calibration, **options)
 
@@ -621,7 +623,7 @@ class Trainer(TrainingGraph):
 
         Raises:
             CheckpointError: If the file cannot be written.
-            GraphError: If there was no step or evaluation yet, so that there is nothing to save, or within
+            GraphError: If there is nothing to save because no step or evaluation has run yet, or if called within
                 `averaged_weights`.
         """
         self._require_own_weights("save")
@@ -638,8 +640,8 @@ class Trainer(TrainingGraph):
             path: Path of the file.
 
         Raises:
-            CheckpointError: If the file is damaged or belongs to another model; nothing has changed then.
-            GraphError: Within `averaged_weights`.
+            CheckpointError: If the file is damaged or belongs to another model. The trainer is unchanged in this case.
+            GraphError: If called within `averaged_weights`.
         """
         self._require_own_weights("load")
         checkpoint_state.load(self, path)
@@ -658,7 +660,7 @@ class Trainer(TrainingGraph):
         """Return copies of the values of the model's parameters and buffers, as a dict keyed by path.
 
         Raises:
-            GraphError: If there was no batch yet, so that the model has no variables.
+            GraphError: If the model has no variables because no batch has been processed yet.
         """
         self._follow_settings()
         variables = self.network.named_variables()
@@ -666,7 +668,7 @@ class Trainer(TrainingGraph):
 
     @checked
     def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
-        """Set the values of the model's parameters and buffers. Nothing changes unless all of them fit.
+        """Set the values of the model's parameters and buffers. If any path, shape, or dtype is wrong, nothing changes.
 
         Args:
             values: Dict of arrays, keyed by path, as returned by `weights`.
@@ -717,7 +719,7 @@ class Trainer(TrainingGraph):
 def _waiting(trainer: Trainer) -> Callable[[], None]:
     """Return a function that waits for a trainer's steps, unless the trainer has been garbage-collected.
 
-    It runs before the process ends, so that other processes still receive the messages of these steps.
+    The function runs before the process ends, so that other processes still receive the messages of these steps.
     """
     reference = weakref.ref(trainer)
 

@@ -1,4 +1,4 @@
-"""The variables that a trainer's steps use, under names that do not depend on what else is in the graph."""
+"""The variables that a trainer's steps use, under names that do not depend on the other contents of the graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def variables_of(trainer: Trainer) -> dict[str, Tensor]:
 def dormant_of(trainer: Trainer) -> dict[str, Tensor]:
     """Return a dict of the variables that a trainer's steps have used but do not use with the current settings.
 
-    For example, states of the optimizer for frozen layers, which steps use again once the layers are unfrozen.
+    Examples are optimizer states of frozen layers, which steps use again once the layers are unfrozen.
     """
     used = trainer._used
     if used is None:
@@ -38,9 +38,9 @@ def dormant_of(trainer: Trainer) -> dict[str, Tensor]:
 
 
 def _name(trainer: Trainer, found: dict[str, Tensor], wanted: Callable[[Tensor], bool]) -> None:
-    """Add the trainer's variables that belong to no module and are wanted to `found`, unless the name is taken.
+    """Add to `found` the trainer's wanted variables that belong to no module, unless the name is taken.
 
-    States of a parameter are named after its path, which differs from its name in the graph if that was taken.
+    States of a parameter are named after its path, which differs from its name in the graph if that name was taken.
     """
     own, counts = set(found.values()), dict[str, int]()
     paths = {v.name: path for path, v in found.items()}
@@ -56,7 +56,7 @@ def _name(trainer: Trainer, found: dict[str, Tensor], wanted: Callable[[Tensor],
 
 
 def require_unchanged(averages: Mapping[Tensor, np.ndarray], now: Mapping[Tensor, np.ndarray]) -> None:
-    """Raise GraphError if variables that averages replace have been set, because the values are lost."""
+    """Raise GraphError if variables have been set while averages replaced them, because the new values are lost."""
     changed = [v.name for v, value in now.items() if value.tobytes() != averages[v].tobytes()]
     if changed:
         raise GraphError(

@@ -1,8 +1,7 @@
-"""Callbacks, which are notified of the epochs and steps of a fit and can stop it, save the trainer, or change learning
-rates.
+"""Callbacks: they are notified of the epochs and steps of a fit, and can stop it, save the trainer, or change rates.
 
-The protocol is the five methods of `Callback`. Steps run asynchronously, so a callback is notified of a step when its
-values are available, up to two steps after it started.
+The protocol is the five methods of `Callback`. Steps run asynchronously, so a callback is notified of a step when the
+step's values are available; up to two later steps may have started by then.
 """
 
 from .callback import Callback

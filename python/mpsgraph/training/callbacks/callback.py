@@ -19,9 +19,9 @@ class Callback:
     `Trainer.load`, this result is passed to `load_state_dict` of a callback of the same class.
 
     Attributes:
-        saves: Whether the callback saves the trainer. Such callbacks are called last, so that they save the effects of
-            the others.
-        first_process_only: Whether, in distributed training, only the first process calls it.
+        saves: Whether the callback saves the trainer. Callbacks that do are called last, so that the saved state
+            includes the effects of the others.
+        first_process_only: Whether only the first process calls the callback in distributed training.
 
     Example:
         >>> class Shout(mg.training.callbacks.Callback):
@@ -33,8 +33,9 @@ class Callback:
     """
 
     saves = False
-    """Whether the callback saves the trainer. Such callbacks are called last, so that saved states include other
-    effects.
+    """Whether the callback saves the trainer.
+
+    Callbacks that do are called last, so that the saved state includes the effects of the others.
     """
 
     first_process_only = False
@@ -44,14 +45,14 @@ class Callback:
     """
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the callback needs after a resume: numbers, strings, arrays, and lists and dicts of them."""
+        """Return the state that the callback needs to resume: numbers, strings, arrays, and lists and dicts of them."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a saved state. A resumed fit calls this after `on_fit_begin`.
 
         Args:
-            state: Result of `state_dict`; tuples in it have become lists.
+            state: Result of `state_dict`, in which tuples have become lists.
         """
 
     def on_fit_begin(self, trainer: Trainer) -> None:
@@ -133,7 +134,7 @@ class Watching(Callback):
         return values[self.monitor]
 
     def improves(self, value: float) -> bool:
-        """Return whether a value is better than the best so far by more than min_delta, and if so, make it the best.
+        """Return whether a value exceeds the best so far by more than min_delta, and if so, record it as the best.
 
         Args:
             value: The monitored value of an epoch; NaN never improves.

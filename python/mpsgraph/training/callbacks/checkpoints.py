@@ -1,4 +1,4 @@
-"""Callbacks that save the trainer, so that `Trainer.load` can continue bit for bit."""
+"""Callbacks that save checkpoints, from which `Trainer.load` continues training bit for bit."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class BestCheckpoint(Watching):
 
     Args:
         path: Path of the checkpoint, which may contain {epoch} and {value}.
-        monitor: Name of the value. Defaults to "val_loss".
+        monitor: Name of the value to monitor. Defaults to "val_loss".
         mode: "min", "max", or "auto", the default, which means "min" for losses, errors, and perplexity, and "max"
             otherwise.
 
     Raises:
-        GraphError: At the end of an epoch, if the epoch has no value of that name.
+        GraphError: At the end of an epoch, if the epoch has no value named `monitor`.
 
     Example:
         >>> import tempfile, os
@@ -56,7 +56,7 @@ class BestCheckpoint(Watching):
 class PeriodicCheckpoint(Callback):
     """Save the trainer every few epochs or steps, and optionally keep only the latest files.
 
-    A checkpoint made at the end of a step also contains up to two later steps that have already started.
+    A checkpoint saved at the end of a step includes the updates of up to two later steps that have already started.
 
     Args:
         path: Path of the checkpoints, which may contain {step} and {epoch}, and must contain one of them if keep is
@@ -66,8 +66,8 @@ class PeriodicCheckpoint(Callback):
         keep: Number of files to keep. None, the default, keeps all.
 
     Raises:
-        GraphError: If both every_epochs and every_steps are given, or path contains neither {step} nor {epoch} although
-            keep is given.
+        GraphError: If both every_epochs and every_steps are given, or if keep is given and path contains neither {step}
+            nor {epoch}.
 
     Example:
         >>> import tempfile, os

@@ -73,9 +73,9 @@ class CSVLog(Callback):
 class TensorBoard(Callback):
     """Write events for TensorBoard with tensorboardX, or with PyTorch's writer if tensorboard is installed.
 
-    The tags are "train/loss", "epoch/loss", "validation/loss", and "learning_rate". Events of epochs and validations
-    are recorded at the number of steps made by the end of the epoch. If training continues from a checkpoint, events of
-    later steps already in the folder are hidden.
+    The tags are "train/loss", "epoch/loss", "validation/loss", and "learning_rate". Events of an epoch and its
+    validation are recorded at the number of steps made by the end of that epoch. If training continues from a
+    checkpoint, TensorBoard hides events that the folder already contains for later steps.
 
     Args:
         folder: Folder of the events.
@@ -120,9 +120,9 @@ class TensorBoard(Callback):
 
 
 def _writer(folder: str, step: int) -> Any:
-    """Create a writer of events after a step.
+    """Create a writer for the events after a step.
 
-    The file name includes the step, so that writers created within one second differ.
+    The name of its file includes the step, so that writers created within the same second use different files.
     """
     try:
         module = import_module("torch.utils.tensorboard")

@@ -1,4 +1,4 @@
-"""The progress bar, drawn by tqdm, as a widget in notebooks."""
+"""The progress bar, which tqdm draws: as a widget in notebooks, as text elsewhere."""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from .callback import Callback, Watching
 
 
 class EarlyStopping(Watching):
-    """Stop the fit when a monitored value has not improved for some epochs, and restore the best weights.
+    """Stop the fit when a monitored value has not improved for a number of epochs, and restore the best weights.
 
-    The weights restored are those that the monitored value was measured with: for validation results of a trainer with
-    `ema_decay`, the moving averages, which then become both the weights and the start of further averages.
+    The restored weights are those for which the monitored value was measured. For validation results of a trainer with
+    `ema_decay`, these are the moving averages, which then become both the weights and the start of further averages.
 
-    The best value, the best weights, and the number of epochs waited are saved with the trainer until the callback has
-    stopped a fit. Corresponds to Keras's EarlyStopping.
+    Until the callback has stopped a fit, the best value, the best weights, and the number of epochs without improvement
+    are saved with the trainer. Corresponds to Keras's EarlyStopping.
 
     Args:
         monitor: Name of the value. Defaults to "val_loss".
@@ -76,7 +76,7 @@ class EarlyStopping(Watching):
             self.waited = 0
             if self.restore_best_weights:
                 self._averages = trainer._average_values() if trainer._has_averages else {}
-                # Validation measures the moving averages.
+                # Validation uses the moving averages of the weights.
                 measured = bool(self._averages) and self.monitor.startswith("val_")
                 with trainer.averaged_weights() if measured else nullcontext():
                     self._weights = trainer.weights()
@@ -95,19 +95,20 @@ class EarlyStopping(Watching):
 
 
 class ReduceRateOnPlateau(Watching):
-    """Multiply all learning rates by a factor when a monitored value has not improved for some epochs.
+    """Multiply all learning rates by a factor when a monitored value has not improved for a number of epochs.
 
-    Schedules continue and are scaled. The state of the callback and the changed rates are saved with the trainer.
-    Corresponds to ReduceLROnPlateau in Keras and PyTorch; PyTorch's patience of p is patience=p + 1 here, as in Keras.
+    Schedules continue, with their rates multiplied by the factor. The state of the callback and the changed rates are
+    saved with the trainer. Corresponds to ReduceLROnPlateau in Keras and PyTorch. `patience` counts as in Keras:
+    patience=p in PyTorch is patience=p + 1 here.
 
     Args:
         monitor: Name of the value. Defaults to "val_loss".
-        factor: Factor of the rates, from 0 to 1. Defaults to 0.1.
+        factor: Number to multiply the rates by, from 0 to 1. Defaults to 0.1.
         patience: Number of epochs without improvement after which to lower the rates. Defaults to 10.
         min_delta: Change that an improvement must exceed. Defaults to 1e-4.
         mode: "min", "max", or "auto", the default, which means "min" for losses, errors, and perplexity, and "max"
             otherwise.
-        cooldown: Number of epochs after a change before waiting starts again. Defaults to 0.
+        cooldown: Number of epochs after a reduction that do not count towards `patience`. Defaults to 0.
         min_rate: Lower bound of the trainer's learning rate. Defaults to 0.
 
     Raises:
