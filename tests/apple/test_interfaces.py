@@ -52,14 +52,14 @@ def compile_text(tmp_path_factory, target):
     return compile
 
 
-def test_facts_include_main_classes_and_most_graph_methods():
+def test_interface_facts_include_main_classes_and_most_graph_methods():
     graph = next(fact for fact in FACTS["graph"] if fact.kind == "category" and fact.name == "MPSGraph")
     main = next(fact for fact in FACTS["graph"] if fact.kind == "class" and fact.name == "MPSGraph")
     assert sum(len(f.members) for f in (graph, main)) > 380  # MPSGraph has that many methods
     assert {fact.name for fact in ALL} >= {"MTLDevice", "MPSNDArray", "MPSGraphExecutable", "MPSDataType"}
 
 
-def test_facts_and_their_members_are_unique():
+def test_interface_facts_and_their_members_are_unique():
     top = Counter((fact.kind, fact.name) for fact in ALL)
     assert [name for name, count in top.items() if count > 1] == []
     for fact in ALL:
@@ -77,7 +77,7 @@ def test_macos_versions_of_interface_facts_are_valid():
             assert tuple(map(int, fact.last.split("."))) > fact.version, fact.name
 
 
-def test_members_are_not_older_than_their_owner():
+def test_interface_members_are_not_older_than_their_class():
     for owner in ALL:
         for member in owner.members:
             assert member.version >= owner.version or owner.kind == "options", f"{owner.name} {member.name}"
@@ -88,7 +88,7 @@ def test_headers_declare_every_type_they_use(compile_text):
     assert compile_text("return nil;") == ""
 
 
-def test_invalid_fact_raises(tmp_path):
+def test_invalid_interface_fact_raises(tmp_path):
     path = tmp_path / "metal.txt"
     path.write_text("11 class MTLThing : NSObject\n")
     with pytest.raises(SystemExit, match="invalid line"):
@@ -111,7 +111,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("statements", GOOD.values(), ids=GOOD)
-def test_correct_use_compiles(compile_text, statements):
+def test_correct_api_use_compiles(compile_text, statements):
     assert compile_text(statements) == ""
 
 

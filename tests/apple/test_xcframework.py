@@ -61,7 +61,7 @@ def calls(root: Path, tool: str) -> list[str]:
 
 
 @pytest.mark.parametrize("target", [None, "11.0", "13.3"])
-def test_each_architecture_is_built_for_the_oldest_system_whatever_the_environment(checkout: Path, target: str | None):
+def test_each_architecture_targets_the_oldest_system_regardless_of_the_environment(checkout: Path, target: str | None):
     done = make(checkout, **({} if target is None else {"MACOSX_DEPLOYMENT_TARGET": target}))
     assert done.returncode == 0, done.stderr
     configured = [call for call in calls(checkout, "cmake") if call.startswith("-S")]
@@ -116,7 +116,7 @@ def test_frameworks_have_the_layout_of_their_system(
             assert os.readlink(framework / part) == f"Versions/Current/{part}" and (framework / part).exists()
 
 
-def test_a_python_that_is_too_old_is_reported_before_anything_is_built(checkout: Path):
+def test_too_old_python_is_reported_before_the_build_starts(checkout: Path):
     done = make(checkout, python="3.9")
     assert done.returncode == 2 and not (checkout / "swift" / "build").exists()
     assert done.stderr == (
@@ -124,7 +124,7 @@ def test_a_python_that_is_too_old_is_reported_before_anything_is_built(checkout:
     )
 
 
-def test_an_unknown_sdk_is_reported(checkout: Path):
+def test_unknown_sdk_is_reported(checkout: Path):
     done = make(checkout, "watchos")
     assert done.returncode == 2
     assert done.stderr == "make_xcframework.sh knows macosx, iphoneos and iphonesimulator, not watchos\n"

@@ -105,7 +105,7 @@ def members(table: Path) -> list[str]:
     return re.findall(r"\(\*(\w+)\)", table.read_text())
 
 
-def test_function_table_keeps_first_version_as_prefix():
+def test_function_table_begins_with_the_entries_of_its_first_version():
     """Programs built with the first header must find every function at its position."""
     now = members(ROOT / "include/mpsgraph/function_table.h")
     first = members(HERE / "function_table_1.h")

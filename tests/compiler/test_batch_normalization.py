@@ -31,7 +31,7 @@ def normalized_kinds(form):
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_every_form_is_fused(form):
+def test_every_form_of_batch_normalization_is_fused(form):
     found, twice = normalized_kinds(form), form in (both_sides, twice_used, shared_moments)
     moments_of = 1 if form is shared_moments else 1 + twice
     assert found == {

@@ -43,7 +43,7 @@ def test_softmax_over_few_columns_matches_numpy(shape, dtype):
             np.testing.assert_allclose(one.numpy(), right, rtol=tolerance, atol=tolerance * scale)
 
 
-def test_nan_in_softmax_affects_only_its_column():
+def test_nan_in_softmax_input_affects_only_its_column():
     x = np.random.default_rng(1).standard_normal((1000, 5)).astype(np.float32)
     x[333, 2] = np.nan
     g = mg.Graph()

@@ -27,7 +27,7 @@ def test_valid_files_load(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_stored_inputs_end_with_a_result_or_an_error_of_mpsgraph(name, tmp_path):
+def test_stored_fuzzing_inputs_give_results_or_mpsgraph_errors(name, tmp_path):
     skip_without_packages(name)
     for path in sorted((CORPORA / name).glob("*")):
         found = problem(TARGETS[name], path.read_bytes(), tmp_path)
@@ -35,7 +35,7 @@ def test_stored_inputs_end_with_a_result_or_an_error_of_mpsgraph(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_mutated_files_end_with_a_result_or_an_error_of_mpsgraph(name, tmp_path):
+def test_mutated_files_give_results_or_mpsgraph_errors(name, tmp_path):
     skip_without_packages(name)
     target = TARGETS[name]
     mutator = Mutator(1, target.seeds(), target.wire)
@@ -45,7 +45,7 @@ def test_mutated_files_end_with_a_result_or_an_error_of_mpsgraph(name, tmp_path)
         assert not found, f"mutation {index}\n{found}"
 
 
-def test_every_target_runs_in_make_fuzz_and_nightly():
+def test_every_fuzz_target_runs_in_make_fuzz_and_nightly_workflow():
     makefile = (ROOT / "Makefile").read_text()
     assert re.search(r"^IMPORTERS := (.*)$", makefile, re.MULTILINE)[1].split() == list(TARGETS)
     nightly = ROOT / ".github" / "workflows" / "nightly.yml"
@@ -55,7 +55,7 @@ def test_every_target_runs_in_make_fuzz_and_nightly():
         assert set(listed) == cxx | {"importers"}
 
 
-def test_problem_reports_errors_of_other_types(tmp_path):
+def test_fuzzing_reports_exceptions_that_are_not_mpsgraph_errors(tmp_path):
     target = TARGETS["idx"]
     broken = type(target)(lambda path: [][0], "file", target.seeds)
     assert "IndexError" in problem(broken, b"", tmp_path)

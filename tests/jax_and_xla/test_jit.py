@@ -54,7 +54,7 @@ def test_results_are_weakly_typed_as_in_jax(function, arguments):
         assert (ours + jnp.bfloat16(1)).dtype == (theirs + jnp.bfloat16(1)).dtype
 
 
-def test_weakly_typed_result_gives_way_to_bfloat16():
+def test_weakly_typed_result_takes_bfloat16_of_other_operand():
     doubled = mg.jax.jit(lambda x: x * 2)(3.0)
     assert (doubled + jnp.bfloat16(1)).dtype == jnp.bfloat16
     assert mg.jax.jit(lambda x: x * jnp.ones(2, jnp.bfloat16))(doubled).tolist() == [6, 6]

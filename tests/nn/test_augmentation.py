@@ -47,7 +47,7 @@ def test_inference_mode_disables_augmentation(name):
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_augmentation_of_nchw_images_equals_nhwc(name):
+def test_augmented_nchw_images_equal_augmented_nhwc_images(name):
     x = images(8)
     found = run(MADE[name](data_layout="NCHW"), x.transpose(0, 3, 1, 2).copy())
     np.testing.assert_allclose(found.transpose(0, 2, 3, 1), run(MADE[name](), x), atol=1e-6)

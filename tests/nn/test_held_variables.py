@@ -52,7 +52,7 @@ def test_frozen_modules_freeze_variables_in_attributes():
     assert changed == ["0.weight", "0.bias"]
 
 
-def test_a_variable_referenced_by_several_modules_keeps_the_path_of_its_owner():
+def test_variable_shared_by_several_modules_is_named_after_its_owner():
     class Tied(nn.Module):
         def __init__(self):
             self.reference = None
@@ -101,7 +101,7 @@ def test_weights_in_attributes_round_trip(reader):
         read({name: value for name, value in state.items() if name != "more.bias.0"})
 
 
-def test_variables_that_no_module_holds_raise():
+def test_variables_not_held_by_any_module_raise():
     class Lost(nn.Module):
         def forward(self, x):
             return x @ x.graph.variable(np.ones((4, 1), np.float32), name="lost")
@@ -112,7 +112,7 @@ def test_variables_that_no_module_holds_raise():
             mg.Trainer(model, "mse").train_step(X, Y)
 
 
-def test_variables_that_every_call_creates_raise():
+def test_creating_variables_in_every_call_raises():
     class Renewed(nn.Module):
         def forward(self, x):
             self.w = x.graph.variable(np.ones((4, 1), np.float32))
@@ -173,7 +173,7 @@ def test_replaced_projections_of_attention_are_loaded_reported_and_exported(proj
         assert missing in nn.load_torch(model, left, strict=False).missing_keys
 
 
-def test_low_rank_output_accepts_both_names_of_the_projection():
+def test_load_torch_accepts_both_names_of_a_replaced_output_projection():
     model = nn.MultiheadAttention(8, 2)
     model.output = LowRank(model.output)
     model(mg.Graph().placeholder((-1, 5, 8)))
@@ -185,14 +185,14 @@ def test_low_rank_output_accepts_both_names_of_the_projection():
 
 @pytest.mark.parametrize("arguments", [(3,), (True,)])
 @pytest.mark.parametrize("kind", [nn.ReLU, nn.Sigmoid, nn.Tanh, nn.Flatten])
-def test_layers_without_arguments_refuse_arguments(kind, arguments):
+def test_layers_without_parameters_reject_arguments(kind, arguments):
     with pytest.raises(mg.GraphError, match=f"{kind.__name__} takes no arguments, got {arguments[0]}"):
         kind(*arguments)
     with pytest.raises(mg.GraphError, match="takes no arguments, got inplace=True"):
         kind(inplace=True)
 
 
-def test_no_class_of_the_package_ignores_arguments():
+def test_every_class_rejects_unknown_arguments():
     """Every class whose repr shows its arguments refuses unknown ones."""
     kinds = [each for where in (nn, mg.optim) for each in vars(where).values() if isinstance(each, type)]
     kinds = [each for each in kinds if hasattr(each, "_arguments")]
@@ -202,7 +202,7 @@ def test_no_class_of_the_package_ignores_arguments():
             kind(no_such_argument=1)
 
 
-def test_a_list_that_contains_itself_is_no_obstacle():
+def test_model_with_self_containing_list_can_be_trained():
     model = nn.Sequential(nn.Linear(1))
     model.notes = [1, 2]
     model.notes.append(model.notes)

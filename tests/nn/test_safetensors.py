@@ -34,14 +34,14 @@ def assert_loaded(made):
         assert np.array_equal(value, STATE[f"body.{name}"]), name
 
 
-def test_loads_files_written_by_the_safetensors_library(tmp_path):
+def test_files_written_by_the_safetensors_library_are_loaded(tmp_path):
     save_file(STATE, tmp_path / "weights.safetensors", {"format": "pt"})
     made = model()
     assert nn.load_safetensors(made, tmp_path / "weights.safetensors", {"body": ""}) == ([], [])
     assert_loaded(made)
 
 
-def test_loads_sharded_safetensors_through_their_index(tmp_path):
+def test_sharded_safetensors_are_loaded_through_their_index(tmp_path):
     parts = {
         "model-1.safetensors": ["body.0.weight", "body.2.bias"],
         "model-2.safetensors": ["body.0.bias", "body.2.weight"],
@@ -67,7 +67,7 @@ def test_loads_sharded_safetensors_through_their_index(tmp_path):
             nn.load_safetensors(model(), path)
 
 
-def test_loads_safetensors_folder_into_unbuilt_model(tmp_path):
+def test_safetensors_folder_loads_into_unbuilt_model(tmp_path):
     save_file({name.removeprefix("body."): value for name, value in STATE.items()}, tmp_path / "model.safetensors")
     made = nn.Sequential(nn.Linear(3), nn.ReLU(), nn.Linear(2))
     assert nn.load_safetensors(made, tmp_path) is None
@@ -76,7 +76,7 @@ def test_loads_safetensors_folder_into_unbuilt_model(tmp_path):
     assert_loaded(made)
 
 
-def test_loads_checkpoint_with_mpsgraph_parameter_names(tmp_path):
+def test_checkpoint_with_mpsgraph_parameter_names_is_loaded(tmp_path):
     made, other = model(), model()
     mg.checkpoint.save(tmp_path / "own", made.state_dict())
     nn.load_safetensors(other, tmp_path / "own", layout="mpsgraph")

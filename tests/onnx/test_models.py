@@ -479,14 +479,14 @@ def test_onnx_functions_expanding_exponentially_raise(monkeypatch):
     assert mg.onnx.load(doubled_functions(5))(np.float32([1, 2])).tolist() == [1, 2]
 
 
-def test_expanding_functions_are_refused_before_they_are_translated():
+def test_exponentially_growing_functions_are_rejected_before_translation():
     begin = time.process_time()
     with pytest.raises(mg.GraphError, match="must expand to at most 300000 nodes"):
         mg.onnx.load(doubled_functions(60))
     assert time.process_time() - begin < 2
 
 
-def test_long_loop_that_must_be_unrolled_is_refused_at_once():
+def test_loop_too_long_to_unroll_is_rejected_immediately():
     inputs = [value("i", INT64, ()), value("going", BOOL, ()), value("a", FLOAT, None)]
     outputs = [value("more", BOOL, ()), value("b", FLOAT, None)]
     nodes = [node("Identity", ["going"], ["more"]), node("Concat", ["a", "a"], ["b"], axis=0)]

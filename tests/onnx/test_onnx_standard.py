@@ -124,7 +124,7 @@ def test_importer_does_not_query_the_installed_onnx_package(monkeypatch):
         computed("Abs", x, opset=29)
 
 
-def test_unsupported_operator_version_is_named(monkeypatch):
+def test_error_names_the_unsupported_operator_version(monkeypatch):
     from mpsgraph.onnx import _registry
 
     _, function = _registry._FUNCTIONS["", "SpaceToDepth"]

@@ -21,7 +21,7 @@ def resized(size, *, scale=None, result=None, shape=None, **attributes):
 
 @pytest.mark.parametrize("shape", [(20,), ("n",)], ids=["static", "dynamic"])
 @pytest.mark.parametrize("size", [{"result": 6}, {"scale": 0.3}], ids=["size", "scale"])
-def test_coordinate_just_below_the_middle_is_a_tie(size, shape):
+def test_resize_coordinate_just_below_the_middle_counts_as_a_tie(size, shape):
     """Element 4 is at 4.5 / 0.3 - 0.5, which is 14.499999 in float32."""
     how = {"coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
     assert resized(20, **size, shape=shape, **how) == [1, 5, 8, 11, 15, 18]
@@ -29,7 +29,7 @@ def test_coordinate_just_below_the_middle_is_a_tie(size, shape):
 
 @pytest.mark.parametrize("shape", [(10,), ("n",)], ids=["static", "dynamic"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_output_size_is_the_float32_product_of_size_and_scale(mode, shape):
+def test_resize_output_size_is_the_float32_product_of_size_and_scale(mode, shape):
     """As a float64 number, 10 times 0.7 in float32 is just below 7."""
     y = resized(10, scale=0.7, mode=mode, shape=shape)
     assert len(y) == 7
@@ -76,7 +76,7 @@ def test_aspect_ratio_policy_rounds_float32_sizes(policy):
         (1.5, [0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6, 7, 8, 8, 9]),
     ],
 )
-def test_opset_10_rounds_up_when_it_shrinks_an_axis(scale, expected_indices):
+def test_opset_10_resize_rounds_up_when_shrinking_an_axis(scale, expected_indices):
     nodes = [helper.make_node("Resize", ["x", "s"], ["y"], mode="nearest")]
     graph = helper.make_graph(nodes, "g", [value("x", FLOAT, (2, 10))], [value("y", FLOAT, None)],
                               [numpy_helper.from_array(np.float32([2, scale]), "s")])  # fmt: skip

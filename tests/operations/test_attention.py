@@ -129,7 +129,7 @@ def test_attention_masks_of_every_broadcast_shape_match_reference(rng, shape, ca
 
 @pytest.mark.both_devices
 @pytest.mark.parametrize("key_heads", [(2, 1), (1, 3), (1, 1), (3,), ()], ids=str)
-def test_heads_share_keys(rng, key_heads):
+def test_attention_heads_can_share_keys(rng, key_heads):
     check(rng, 140, 150, key_heads=key_heads)
     check(rng, 140, 150, key_heads=key_heads, causal=True, mask=rng.normal(size=(2, 1, 140, 150)))
 

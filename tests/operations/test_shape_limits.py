@@ -210,7 +210,7 @@ def test_results_too_large_for_memory_raise():
     "name",
     ["cumulative_sum", "cumulative_product", "cumulative_minimum", "cumulative_maximum", "softmax", "log_softmax"],
 )
-def test_empty_rows_return_at_once_however_many_there_are(name: str):
+def test_row_operations_on_any_number_of_empty_rows_return_immediately(name: str):
     g = mg.Graph()
     x = g.placeholder((2**34, 0))
     result = g.run({x: np.empty((2**34, 0), np.float32)}, getattr(g, name)(x, axis=1))

@@ -53,7 +53,7 @@ def test_tags_branches_and_missing_versions_count_as_unpinned():
 
 
 @needs_workflows
-def test_one_action_has_one_commit():
+def test_every_use_of_an_action_is_pinned_to_the_same_commit():
     commits: dict[str, set[str]] = {}
     for workflow in WORKFLOWS:
         for name, commit in re.findall(r"uses:\s*([\w./-]+)@(.+)", workflow.read_text()):
@@ -133,7 +133,7 @@ def bill(onednn: str) -> dict:
     return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
 
 
-def test_bill_of_materials_names_what_is_compiled_in_and_needed():
+def test_bill_of_materials_lists_compiled_in_and_required_packages():
     with_onednn, without = bill("ON"), bill("OFF")
     assert with_onednn["bomFormat"] == "CycloneDX" and with_onednn["specVersion"] == "1.6"
     assert with_onednn["metadata"]["component"]["version"] == PROJECT["project"]["version"]

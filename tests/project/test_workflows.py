@@ -297,7 +297,7 @@ def test_wheels_are_built_for_each_platform_and_tested_on_each_mac():
         assert system == "macos" or WHEELS[f"manylinux-{architecture}-image"] == "manylinux_2_28"
 
 
-def test_deployment_target_of_the_wheels_is_that_of_the_build():
+def test_wheels_and_build_have_the_same_deployment_target():
     cmake = (ROOT / "cmake" / "deployment_target.cmake").read_text()
     ios, macos = re.findall(r"set\(mpsgraph_oldest ([\d.]+)\)", cmake)
     assert WHEELS["macos"]["environment"] == {"MACOSX_DEPLOYMENT_TARGET": macos}

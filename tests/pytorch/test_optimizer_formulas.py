@@ -38,7 +38,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_formulas_match_pytorch(name):
+def test_optimizer_formulas_match_pytorch(name):
     update, make = CASES[name]
     rng = np.random.default_rng(0)
     values, state = rng.normal(size=(4, 3)), {}

@@ -103,7 +103,7 @@ def test_random_operations_of_one_run_differ():
     assert not torch.equal(a, b)
 
 
-def test_runs_without_random_operations_leave_the_generator_alone():
+def test_runs_without_random_operations_leave_the_generator_unchanged():
     torch.manual_seed(0)
     compiled(lambda x: x * 2)(X)
     after = torch.rand(1)

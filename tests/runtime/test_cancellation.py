@@ -44,7 +44,7 @@ def test_timeout_ends_a_loop_and_restores_variables(places: dict[str, bool]):
     assert g.variable_value(v).tolist() == [0, 0, 0]
 
 
-def test_timeout_of_executable_run():
+def test_timeout_ends_executable_run():
     g = mg.Graph()
     n = g.placeholder((), mg.int32)
     (total,) = g.for_(n, initial=[g.constant(np.float32(0))], body=lambda i, total: [total + 1.0])
@@ -92,7 +92,7 @@ def test_cancelled_execution_raises_and_restores_variables():
 
 
 @pytest.mark.both_devices
-def test_execution_is_cancelled_before_it_starts():
+def test_execution_can_be_cancelled_before_it_starts():
     g = mg.Graph()
     v = g.variable(np.zeros(2, np.float32))
     event = mg.SharedEvent()

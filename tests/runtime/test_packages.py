@@ -214,7 +214,7 @@ def test_loading_converted_package_does_not_import_onnx(tmp_path):
         ("x", "a package is a directory$"),
     ],
 )
-def test_loading_a_file_names_the_function_that_reads_it(tmp_path, name, advice):
+def test_error_of_loading_another_file_type_names_the_right_function(tmp_path, name, advice):
     (tmp_path / name).write_bytes(b"12345678")
     with pytest.raises(mg.PackageError, match=f"is a file, but a package is a directory.*{advice}|{advice}"):
         mg.load(tmp_path / name)
@@ -222,7 +222,7 @@ def test_loading_a_file_names_the_function_that_reads_it(tmp_path, name, advice)
         mg.load(tmp_path / "missing" / name)
 
 
-def test_loading_a_core_ml_package_names_the_function_that_reads_it(tmp_path):
+def test_error_of_loading_a_core_ml_package_names_the_right_function(tmp_path):
     (tmp_path / "x.mlpackage").mkdir()
     with pytest.raises(mg.PackageError, match=r"has no package\.json; .*mg\.coreml\.load"):
         mg.load(tmp_path / "x.mlpackage")

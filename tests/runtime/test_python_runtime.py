@@ -310,7 +310,7 @@ print("all ended")
     assert out == "all ended\n"
 
 
-def test_threads_release_arrays_safely_once_the_process_has_had_a_subinterpreter():
+def test_threads_release_arrays_safely_after_a_subinterpreter_existed():
     # From then on, PyGILState_Check() returns true on every thread, whether or not it holds the GIL.
     interpreters = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
     pytest.importorskip(interpreters)

@@ -158,7 +158,7 @@ def attributes():
 
 
 @pytest.mark.parametrize(("kind", "name"), list(attributes()))
-def test_attribute_of_a_layer_takes_effect_or_raises(kind, name):
+def test_changed_layer_attribute_takes_effect_or_raises(kind, name):
     arguments, shape = LAYERS.get(kind.__name__, ((), ROWS))
     layer, x = made(kind, arguments, shape)
     before = operations_of(layer, x)
@@ -180,7 +180,7 @@ def test_attribute_of_a_layer_takes_effect_or_raises(kind, name):
         )
 
 
-def test_an_assigned_argument_equals_a_constructed_one_before_and_after_building():
+def test_assigned_attribute_acts_like_constructor_argument_before_and_after_building():
     pool, layer = nn.MaxPool2d(2), nn.BatchNorm(eps=1e-4)
     pool.kernel_size = 3
     layer.epsilon = 1e-2
@@ -273,7 +273,7 @@ def trainer_with(name):
 
 
 @pytest.mark.parametrize(("kind", "name"), list(options()))
-def test_option_of_an_optimizer_takes_effect_or_raises(kind, name):
+def test_changed_optimizer_option_takes_effect_or_raises(kind, name):
     trainer, other = trainer_with(kind), trainer_with(kind)
     value = other_option(name, getattr(trainer.optimizer, name))
     rebuilds = trainer._rebuilds
@@ -350,7 +350,7 @@ def public_attributes():
 
 
 @pytest.mark.parametrize("name", public_attributes())
-def test_attribute_of_a_trainer_takes_effect_or_raises(name):
+def test_changed_trainer_attribute_takes_effect_or_raises(name):
     assert name in ATTRIBUTES, f"add an expectation for Trainer.{name}"
     trainer, before = linear(), linear()
     if ATTRIBUTES[name] == "raises":
@@ -392,12 +392,12 @@ METHODS = {
 """Methods of a trainer, and where their use after a changed setting is tested."""
 
 
-def test_every_method_of_a_trainer_is_known():
+def test_every_trainer_method_is_tested_after_a_changed_setting():
     methods = {name for name, value in inspect.getmembers(mg.Trainer, inspect.isfunction) if not name.startswith("_")}
     assert methods == METHODS.keys(), "add the method to METHODS, with a test that uses it after a changed setting"
 
 
-def test_methods_that_build_a_step_raise_outside_of_one():
+def test_methods_that_build_a_step_raise_outside_training_step():
     trainer = linear()
     with pytest.raises(mg.GraphError, match="only be called in training_step"):
         trainer.minimize(trainer.graph.constant(1.0))

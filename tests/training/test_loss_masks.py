@@ -44,7 +44,7 @@ def value_and_gradient(loss, outputs, others, **options):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("bad", BAD, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_samples_of_weight_0_do_not_count(name, bad):
+def test_samples_with_weight_0_do_not_affect_losses(name, bad):
     loss, others, by_sample = CASES[name]
     outputs = np.float32([[0.1, 0.7, 0.2], [0.3, 0.3, 0.4]])
     weights = np.float32([0, 2]) if by_sample else np.float32([[0], [2]]) * np.ones(3, np.float32)
@@ -63,7 +63,7 @@ def test_samples_of_weight_0_do_not_count(name, bad):
 @pytest.mark.both_devices
 @pytest.mark.parametrize("bad", BAD, ids=str)
 @pytest.mark.parametrize("name", ["cross_entropy", "nll"])
-def test_logits_of_ignored_labels_do_not_count(name, bad):
+def test_logits_of_ignored_labels_do_not_affect_losses(name, bad):
     options = [{}, {"class_weights": [1.0, 2.0, 3.0]}, {"reduction": "sum"}]
     options += [{"label_smoothing": 0.1}] if name == "cross_entropy" else []
     for option in options:

@@ -93,7 +93,7 @@ def test_one_hot_labels_of_any_dtype_are_class_indices(name, dtype, batch):
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
-def test_labels_with_any_number_of_ones_are_independent(dtype, order):
+def test_label_rows_with_any_number_of_ones_are_treated_as_multilabel(dtype, order):
     """The first batches may look like one-hot vectors; the result does not depend on the order."""
     labels = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]], dtype)
     scores = np.float32([[0.9, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.6]])

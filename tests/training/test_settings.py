@@ -160,7 +160,7 @@ def test_freeze_and_unfreeze_take_effect_at_the_next_step(unlike):
     assert trainer.graph.operation_count == operations, "settings used before must not be built again"
 
 
-def test_freezing_everything_raises_and_a_correction_continues():
+def test_freezing_everything_raises_until_a_layer_is_unfrozen():
     trainer, model = perceptron()
     model.freeze()
     for _ in range(2):
@@ -220,7 +220,7 @@ def test_a_layer_in_inference_mode_takes_effect():
     assert (trainer.weights()["0.moving_mean"] != before).any()
 
 
-def test_switching_the_mode_of_the_whole_model_builds_nothing():
+def test_switching_the_mode_of_the_whole_model_adds_no_operations():
     trainer, model = perceptron()
     trainer.predict(X)
     operations = trainer.graph.operation_count
@@ -286,7 +286,7 @@ def test_attributes_that_variables_were_created_from_cannot_change():
         own.size = 3
 
 
-def test_attributes_that_no_operation_depends_on_are_built_at_most_once():
+def test_changed_attributes_without_effect_rebuild_the_step_at_most_once():
     trainer, model = perceptron()
     model.notes = []
     counts = set()
@@ -297,7 +297,7 @@ def test_attributes_that_no_operation_depends_on_are_built_at_most_once():
     assert len(counts) <= 3, "a list that the program appends to must not build the step again and again"
 
 
-def test_attributes_assigned_by_forward_are_no_settings():
+def test_attributes_assigned_in_forward_are_not_settings():
     class Remembers(nn.Module):
         def __init__(self):
             self.layer, self.calls, self.last = nn.Linear(1), 0, None
@@ -407,7 +407,7 @@ def test_attributes_of_a_trainer_subclass_take_effect():
     "name", ["model", "graph", "network", "objective", "seed", "dtype", "engine", "distributed", "precision",
              "precision_error", "precision_choices"],
 )  # fmt: skip
-def test_what_only_the_constructor_can_set_raises(name):
+def test_assigning_constructor_only_options_raises(name):
     trainer = trained()
     with pytest.raises(mg.GraphError, match=f"{name} cannot be changed: create a new Trainer"):
         setattr(trainer, name, "other")
@@ -428,7 +428,7 @@ def test_accumulation_can_change_only_before_the_first_batch():
         trainer.gradient_accumulation_steps = 0
 
 
-def test_a_package_contains_the_current_settings(tmp_path):
+def test_package_contains_the_current_settings(tmp_path):
     trainer = trained(mg.optim.SGD(0.1, weight_decay=1.0))
     trainer.optimizer.weight_decay = 0.0
     mg.save(tmp_path / "p", trainer)
@@ -440,7 +440,7 @@ def test_a_package_contains_the_current_settings(tmp_path):
 # --- sizes and metrics of evaluations ---------------------------------------------------------------------------------
 
 
-def test_more_sizes_than_compiled_programs_warn_once():
+def test_more_batch_sizes_than_cached_programs_warn_once():
     trainer = linear()
     trainer.graph.set_cache_limits(40, 1 << 30)
     x, y = np.zeros((64, 4), np.float32), np.zeros((64, 1), np.float32)
@@ -452,7 +452,7 @@ def test_more_sizes_than_compiled_programs_warn_once():
     assert len(messages) == 1 and "more than 40 different sizes" in messages[0] and "bucketed" in messages[0]
 
 
-def test_sizes_of_predictions_warn():
+def test_too_many_prediction_batch_sizes_warn():
     trainer = linear()
     trainer.graph.set_cache_limits(33, 1 << 30)
     x = np.zeros((64, 4), np.float32)
@@ -461,7 +461,7 @@ def test_sizes_of_predictions_warn():
             trainer.predict(x[:size])
 
 
-def test_other_metrics_of_evaluations_are_compiled_once():
+def test_custom_metrics_of_evaluations_are_compiled_once():
     trainer = linear()
 
     def evaluate(power):

@@ -44,7 +44,7 @@ class Records(Callback):
 
 
 @pytest.mark.parametrize("packaged", [False, True])
-def test_early_stopping_restores_the_averages_that_it_watched(tmp_path, packaged):
+def test_early_stopping_restores_the_averages_that_it_monitored(tmp_path, packaged):
     trainer = mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(0.05), ema_decay=0.5)
     trainer.train_step(X, Y).wait()
     if packaged:
@@ -62,7 +62,7 @@ def test_early_stopping_restores_the_averages_that_it_watched(tmp_path, packaged
         assert trainer.evaluate([(X, Y)])["loss"] == losses[best]
 
 
-def test_early_stopping_restores_the_weights_that_a_training_value_was_measured_with():
+def test_early_stopping_on_training_loss_restores_the_weights_of_its_minimum():
     trainer = mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(0.05), ema_decay=0.5)
     records = Records()
     trainer.fit([(X, Y)], epochs=9, callbacks=[records, EarlyStopping("loss", patience=2)], progress=False)
@@ -73,7 +73,7 @@ def test_early_stopping_restores_the_weights_that_a_training_value_was_measured_
 
 
 @pytest.mark.parametrize("packaged", [False, True])
-def test_what_averaged_weights_would_lose_raises(tmp_path, packaged):
+def test_changes_that_averaged_weights_would_discard_raise(tmp_path, packaged):
     trainer = perceptron(ema_decay=0.5)
     trainer.train_step(X, Y).wait()
     trainer.save(tmp_path / "c.safetensors")
@@ -102,7 +102,7 @@ def test_what_averaged_weights_would_lose_raises(tmp_path, packaged):
     trainer.train_step(X, Y).wait()
 
 
-def test_weights_set_within_averaged_weights_raise_at_its_end():
+def test_setting_weights_within_averaged_weights_raises_at_the_end_of_the_block():
     trainer = perceptron(ema_decay=0.5)
     trainer.train_step(X, Y).wait()
     before = trainer.weights()
@@ -123,7 +123,7 @@ SCHEDULES = [
 
 @pytest.mark.parametrize("rate", SCHEDULES, ids=lambda rate: type(rate).__name__)
 @pytest.mark.parametrize("scaled", [False, True])
-def test_a_rate_set_by_hand_is_in_the_checkpoint(tmp_path, rate, scaled):
+def test_checkpoint_contains_learning_rate_set_by_hand(tmp_path, rate, scaled):
     trainer = perceptron(mg.optim.ClipByNorm(mg.optim.SGD(0.1), 10.0))
     trainer.train_step(X, Y).wait()
     trainer.learning_rate = rate
@@ -142,7 +142,7 @@ def test_a_rate_set_by_hand_is_in_the_checkpoint(tmp_path, rate, scaled):
     assert third.learning_rate == trainer.learning_rate
 
 
-def test_the_constructors_rate_applies_to_a_checkpoint_without_a_rate_set_by_hand(tmp_path):
+def test_constructor_rate_applies_if_checkpoint_has_no_rate_set_by_hand(tmp_path):
     trainer = perceptron(mg.optim.SGD(0.1))
     trainer.train_step(X, Y).wait()
     trainer.save(tmp_path / "c.safetensors")
@@ -154,7 +154,7 @@ def test_the_constructors_rate_applies_to_a_checkpoint_without_a_rate_set_by_han
     assert trainer.learning_rate == pytest.approx(0.1), "loading undoes rates set since"
 
 
-def test_a_function_set_as_rate_warns_when_it_is_lost(tmp_path):
+def test_loading_checkpoint_without_its_rate_function_warns(tmp_path):
     trainer = perceptron()
     trainer.train_step(X, Y).wait()
     trainer.learning_rate = lambda step: 0.5 / (step + 1)
@@ -170,7 +170,7 @@ def test_a_function_set_as_rate_warns_when_it_is_lost(tmp_path):
 
 
 @pytest.mark.parametrize("built", [False, True])
-def test_options_set_by_hand_are_in_the_checkpoint(tmp_path, built):
+def test_checkpoint_contains_options_set_by_hand(tmp_path, built):
     def make():
         return perceptron(mg.optim.ClipByValue(mg.optim.SGD(0.1), 5.0))
 
@@ -216,7 +216,7 @@ def test_states_of_frozen_layers_survive_a_checkpoint(tmp_path, frozen_before_lo
     np.testing.assert_equal(other.weights(), trainer.weights())
 
 
-def test_a_replaced_optimizer_is_in_the_checkpoint(tmp_path):
+def test_checkpoint_contains_the_replacement_optimizer(tmp_path):
     trainer = perceptron(mg.optim.SGD(0.05, momentum=0.9))
     trainer.train_step(X, Y).wait()
     trainer.optimizer = mg.optim.Adam(0.01)

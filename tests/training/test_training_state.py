@@ -24,7 +24,7 @@ class Two(mg.Trainer):
         return results
 
 
-def test_averages_begin_with_the_weights_for_each_optimizer():
+def test_averages_start_from_weights_after_first_step_of_each_optimizer():
     trainer = Two(nn.Sequential(nn.Linear(3), nn.Linear(4)), optimizer=mg.optim.SGD(0.1), ema_decay=0.9)
     averages = None
     for _ in range(3):
@@ -48,7 +48,7 @@ def test_minimizing_twice_with_one_optimizer_raises():
         Twice(nn.Linear(4)).train_step(X, Y)
 
 
-def test_average_of_a_layer_begins_with_its_first_update():
+def test_average_of_a_layer_starts_from_its_weights_after_first_update():
     class Later(mg.Trainer):
         """Train the first layer only with batches that have weights."""
 
@@ -107,7 +107,7 @@ def test_512_accumulated_gradients_keep_float32_precision(dtype):
     np.testing.assert_allclose(moved[:, 0], x.astype(float).mean((0, 1)), rtol=1e-3, atol=rounding)
 
 
-def test_float64_trainers_get_float64_rates(tmp_path):
+def test_float64_trainers_use_float64_learning_rates(tmp_path):
     rate = 0.1  # float32 rounds it.
     trainer = mg.Trainer(nn.Linear(1, bias=False), "mse", mg.optim.SGD(rate), dtype="float64")
     x, y = X.astype(float), X[:, :1].astype(float)
@@ -131,7 +131,7 @@ def made(accumulation=1, rate=0.1, **options):
 
 @pytest.mark.parametrize("packaged", [False, True])
 @pytest.mark.parametrize("accumulation", [1, 2, 3])
-def test_a_step_that_raises_leaves_every_counter_alone(tmp_path, accumulation, packaged):
+def test_failed_step_leaves_all_counters_unchanged(tmp_path, accumulation, packaged):
     """The rates differ from update to update, and the updates have as many good batches as without the failures."""
     rate = mg.optim.ExponentialRate(0.5, every=1, factor=0.5)
     good, trainer = made(accumulation, rate), made(accumulation, rate)
@@ -168,7 +168,7 @@ def test_a_step_that_raises_leaves_every_counter_alone(tmp_path, accumulation, p
             np.testing.assert_array_equal(loaded.weights()[name], value)
 
 
-def test_an_error_noticed_late_does_not_count_its_step():
+def test_failed_step_is_not_counted_if_its_error_is_noticed_later():
     trainer = made()
     trainer.train_step(X[:8], Y[:8])
     trainer.train_step(X[:8], WRONG)
@@ -201,7 +201,7 @@ def test_accumulation_equals_one_step_on_all_batches(name):
 
 @pytest.mark.parametrize("packaged", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
-def test_means_do_not_depend_on_the_batch_size(name, packaged, tmp_path):
+def test_reported_means_do_not_depend_on_the_batch_size(name, packaged, tmp_path):
     loss, labels = LOSSES[name]
     trainer = made(loss=loss, rate=0.0)
     if packaged:
@@ -237,7 +237,7 @@ def test_total_loss_of_outputs_with_ignored_labels_does_not_depend_on_the_batch_
         assert history.epochs[-1][key] == pytest.approx(value, rel=1e-5)
 
 
-def test_resumed_epoch_has_the_means_of_the_whole_epoch(tmp_path):
+def test_resumed_epoch_reports_means_over_the_whole_epoch(tmp_path):
     whole, resumed = (made(loss=LOSSES["both"][0]) for _ in range(2))
     save = mg.training.callbacks.PeriodicCheckpoint(tmp_path / "{step}", every_steps=2)
     wanted = whole.fit(X, OFTEN, batch_size=5, callbacks=[save], progress=False).epochs[-1]
@@ -246,7 +246,7 @@ def test_resumed_epoch_has_the_means_of_the_whole_epoch(tmp_path):
     assert resumed.step == whole.step == 5
 
 
-def test_fit_reports_an_incomplete_accumulation():
+def test_fit_warns_about_an_incomplete_accumulation():
     trainer = made(4)
     with pytest.warns(UserWarning, match="the last 2 of 4 batches are accumulated but not applied"):
         trainer.fit(X, Y, batch_size=4, progress=False)
