@@ -1,7 +1,7 @@
 # Find the build's dependencies and collect them in the target mpsgraph_dependencies.
 #
-# nlohmann-json and oneDNN come from the Python distributions of those names, located through the interpreter that runs
-# the build, so an environment made by pip, isolated or not, is enough. Sets MPSGRAPH_HAS_ONEDNN.
+# nlohmann-json and oneDNN come from Python distributions, which are located through the interpreter that runs the
+# build, so an environment made by pip, isolated or not, is enough. Sets MPSGRAPH_HAS_ONEDNN.
 find_package(Threads REQUIRED)
 if(MPSGRAPH_PYTHON)
   find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
@@ -30,8 +30,8 @@ add_library(mpsgraph_dependencies INTERFACE)
 target_include_directories(mpsgraph_dependencies SYSTEM INTERFACE ${located_json})
 target_link_libraries(mpsgraph_dependencies INTERFACE Threads::Threads)
 
-set(dependency_libraries "")  # their files
-target_compile_options(mpsgraph_dependencies INTERFACE -fopenmp-simd)  # for vectorisation hints only
+set(dependency_libraries "")  # library files of the dependencies
+target_compile_options(mpsgraph_dependencies INTERFACE -fopenmp-simd)  # for vectorization hints only
 
 set(MPSGRAPH_HAS_ONEDNN OFF)
 if(NOT MPSGRAPH_ONEDNN STREQUAL "OFF")

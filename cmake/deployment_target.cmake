@@ -1,7 +1,7 @@
 # Sets CMAKE_OSX_DEPLOYMENT_TARGET to the oldest macOS or iOS that the Metal backend supports. Newer interfaces are
 # behind availability checks, so a newer target is only used where a user asks for one.
 #
-# Include this file before project(), which would otherwise take the build machine's own version. A target that is too
+# Include this file before project(), which would otherwise use the build machine's own version. A target that is too
 # old is raised: conda's environments, for example, set MACOSX_DEPLOYMENT_TARGET=11.0.
 if(CMAKE_SYSTEM_NAME STREQUAL iOS)
   set(mpsgraph_oldest 16.4)

@@ -1,5 +1,5 @@
-# Write SOURCE, which defines engine_identity: the version and a checksum of the sources listed in LIST, one per line. A
-# rule that depends on these sources runs this file.
+# Write SOURCE, a C++ file that defines engine_identity: the version and a checksum of the sources listed in LIST, one
+# per line. A build rule that depends on these sources runs this file.
 file(STRINGS ${LIST} files)
 set(sums "")
 foreach(file IN LISTS files)

@@ -1,7 +1,7 @@
 """Print where Python distributions keep the C++ files that the build needs, as name=path lines.
 
-Uses importlib.metadata, so it works wherever pip installed them: a virtual environment, a user's directory, or the
-temporary environment of an isolated build. An absent distribution prints nothing.
+The distributions are found with importlib.metadata, wherever pip installed them: in a virtual environment, a user's
+directory, or the temporary environment of an isolated build. For a missing distribution, nothing is printed.
 """
 
 from importlib import metadata

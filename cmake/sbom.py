@@ -3,8 +3,8 @@
 Usage: python sbom.py PYPROJECT ONEDNN. ONEDNN is ON if the CPU device uses oneDNN, else OFF.
 
 The build stores the output in the wheel as mpsgraph-*.dist-info/sboms/mpsgraph.cdx.json (PEP 770), in CycloneDX's JSON
-format. The versions are those of the distributions in the build's environment. There is no timestamp, so that equal
-builds give equal files.
+format. The versions are those of the distributions in the build's environment. There is no timestamp, so that
+identical builds give identical files.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 try:
     import tomllib
 except ModuleNotFoundError:  # Python 3.10
-    import tomli as tomllib  # type: ignore[no-redef]  # which scikit-build-core needs there
+    import tomli as tomllib  # type: ignore[no-redef]  # installed, because scikit-build-core needs it
 
 COMPILED_IN = [("pybind11", "BSD-3-Clause"), ("nlohmann-json", "MIT")]  # headers, compiled into the binaries
 LICENSES = {"numpy": "BSD-3-Clause", "onednn-cpu-gomp": "Apache-2.0"}
