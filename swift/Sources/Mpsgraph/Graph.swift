@@ -55,7 +55,7 @@ public final class Graph: Sendable {
   /// Writes a package with the named inputs and outputs and the current values of all variables.
   public func save(to package: URL) throws { try check(mpsgraph_graph_save(handle.pointer, package.path)) }
 
-  /// Sets the variables to the values in a package. If one does not fit, no variable changes.
+  /// Sets the variables to the values in a package. If a value differs in type from its variable, no variable changes.
   public func loadState(from package: URL) throws { try check(mpsgraph_graph_load_state(handle.pointer, package.path)) }
 
   // MARK: names
@@ -68,8 +68,8 @@ public final class Graph: Sendable {
     case trainable = 3
   }
 
-  /// Returns the names and tensors with a role, in order. Parameters are all variables; trainable ones are those that a
-  /// package names.
+  /// Returns the names and tensors with a role, in order. The parameters are all variables. The trainable tensors are
+  /// those that a package marks as trainable, and all variables that the application created.
   public func tensors(_ role: Role) throws -> [(name: String, tensor: Tensor)] {
     try (0..<count(role)).map { index in
       let tensor = try tensor { mpsgraph_graph_tensor_at(handle.pointer, role.rawValue, index, $0) }
@@ -91,7 +91,8 @@ public final class Graph: Sendable {
     try operation { mpsgraph_graph_find_operation(handle.pointer, name, $0) }
   }
 
-  /// Names a placeholder as an input, or a tensor as an output. If the name exists, it moves to this tensor.
+  /// Names a placeholder as an input, or a tensor as an output. If the name is already used in this role, it moves to
+  /// this tensor.
   public func setName(_ name: String, _ role: Role, of tensor: Tensor) throws {
     try check(mpsgraph_graph_set_name(handle.pointer, role.rawValue, name, tensor.pointer))
   }

@@ -15,7 +15,7 @@ public final class Trainer: Sendable {
   public let resultNames: [String]
   private let steps = DispatchQueue(label: "mpsgraph.trainer")
 
-  /// Opens a trainable package. Training continues exactly, bit for bit, where it was saved.
+  /// Opens a trainable package. Training continues from the saved state with bit-identical results.
   public convenience init(package: URL, device: Device? = nil) throws {
     try self.init(Handle { mpsgraph_trainer_open(package.path, device?.handle.pointer, $0) })
   }
@@ -114,7 +114,8 @@ public final class Trainer: Sendable {
   /// Saves a package with which Swift, Python, C, and C++ can continue training.
   public func save(to package: URL) throws { try check(mpsgraph_trainer_save(handle.pointer, package.path)) }
 
-  /// Loads the state of a package saved by this trainer. If a part does not fit, nothing changes.
+  /// Loads the state of a package saved by this trainer. If any part of that state does not match this trainer, nothing
+  /// changes.
   public func loadState(from package: URL) throws {
     try check(mpsgraph_trainer_load_state(handle.pointer, package.path))
   }
