@@ -1,5 +1,5 @@
-// The thread pool behind all queues. Threads are created if no other is idle, are kept, and, like Apple's, are never
-// joined.
+// The thread pool behind all queues. A thread is created if no other thread is idle. Threads are kept and, as in
+// Apple's implementation, never joined.
 #include "dispatch/pool.h"
 
 #include <chrono>

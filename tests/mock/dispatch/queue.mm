@@ -1,5 +1,5 @@
-// Dispatch queues: blocks start in the order of submission. A serial queue runs one at a time, a concurrent queue many,
-// except barriers, which run alone.
+// Dispatch queues: blocks start in the order of submission. A serial queue runs one block at a time. A concurrent queue
+// runs several at a time, but a barrier block runs alone.
 //
 // A queue has no dedicated thread. Whenever a block may start, start_what_can passes it to the pool, or, if a thread
 // waits in dispatch_sync, wakes that thread, because the block of a dispatch_sync runs on the caller's thread.

@@ -67,7 +67,7 @@ std::string utf8_from_utf16(const uint16_t* text, size_t count) {
   return out;
 }
 
-// UTF-8 texts of literals that are stored in another encoding. They are created once and never freed, because
+// UTF-8 copies of literals that are stored in another encoding. They are created once and never freed, because
 // UTF8String must stay valid as long as the literal.
 const std::string& literal_text(const void* literal, std::string (*make)(const void* literal)) {
   static std::mutex* const lock = new std::mutex;

@@ -53,8 +53,8 @@ struct Arithmetic {
   int64_t (*whole)(int64_t, int64_t, bool is_signed);
 };
 
-// Whether a Mac adds a bias to a tensor wrongly: a matmul of a batch with one matrix, since macOS 26, if the batch has
-// single rows or more than 65536 parts.
+// Whether a Mac would add a bias to this tensor wrongly. Since macOS 26, this happens if the tensor is the product of a
+// batch and a single matrix, and each part of the batch is a single row or there are more than 65536 parts.
 bool takes_bias_wrongly(MPSGraphTensor* tensor) {
   MPSGraphOperation* product = made_by(tensor, @"matrixMultiplication");
   const Dims& dims = tensor->result.dims;

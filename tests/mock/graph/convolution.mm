@@ -259,7 +259,7 @@ Dims result_dims(const Convolution& c, const Dims& source, const Dims& weights) 
   const int64_t channels = source[c.channel], inputs = weights[c.weights_in], outputs = weights[c.weights_out];
   Dims result = source;
   if (c.depthwise && c.weights_in == c.weights_out) {
-    // Several results per channel are not documented.
+    // The order of several results per channel is not documented.
     if (inputs != channels)
       misuse(@"convolution: weights %@ do not match the channels of source %@", text_of(weights), text_of(source));
     result[c.channel] = channels;

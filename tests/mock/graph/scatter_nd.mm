@@ -1,11 +1,11 @@
 // Scattering updates by indices.
 //
 // Apple's documentation: collisions are resolved according to the mode, in no specified order. So in set mode, where
-// the order decides, updates are applied in a random order. (Sums keep theirs, for tests that compare two runs; on a
-// GPU they may round differently each time.) Only scatterAlongAxis is documented to skip updates at out-of-range
-// indices; the others refuse them. Arithmetic is known to work for 32-bit types and float16, but integer division is
-// not. Integers are converted to float32 as in gathers; their extrema require macOS 15 and at most 32 bits; no known
-// caller uses their products.
+// the order decides, updates are applied in a random order. (Sums are computed in the order of the updates, for tests
+// that compare two runs; on a GPU, they may round differently each time.) Only scatterAlongAxis is documented to skip
+// updates at out-of-range indices; the others refuse them. Arithmetic is known to work for 32-bit types and float16,
+// but integer division is not. Integers are converted to float32 as in gathers; their extrema require macOS 15 and at
+// most 32 bits; no known caller uses their products.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
