@@ -97,7 +97,8 @@ class Class : public py::class_<T, Options...> {
 // Releases a reference on any thread, with or without the GIL. Without the GIL, the main thread releases it later, so
 // that no queue ever waits for the interpreter.
 void release_object(PyObject* object) noexcept;
-void release_pending_objects();  // Releases objects that waited for the GIL, which the caller must hold.
+// Releases the objects whose release had to wait for the GIL. The caller must hold the GIL.
+void release_pending_objects();
 // Returns a reference that C++ objects can share. The last owner releases it with release_object.
 std::shared_ptr<PyObject> keep(py::handle object);
 

@@ -111,8 +111,9 @@ class TensorExchange {
     return inputs;
   }
 
-  // Returns an invalid array if the memory cannot be shared. A run that is not brief may be interrupted and continue.
-  // The tensor may then be assigned other memory, so an alias of the tensor is kept alive until the run is over.
+  // Returns an invalid array if the memory cannot be shared. If a run is not brief, the call that started it may be
+  // interrupted while the run continues. The tensor may then be assigned other memory, so an alias of the tensor is
+  // kept alive until the run is over.
   NDArray borrowed(py::object& tensor, bool brief, const std::shared_ptr<PyObject>& held) const {
     static PyObject* const detach = PyUnicode_InternFromString("detach");
     const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.ptr()));

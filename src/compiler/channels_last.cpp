@@ -97,21 +97,21 @@ bool is_image_pooling(const Operation& operation) {
                                    "max_pooling2d_at_maxima"});
 }
 
-// Pooling whose windows extend over the channel axis and the three spatial axes.
+// Whether the operation is a pooling whose windows extend over the channel axis and the three spatial axes.
 bool is_volume_pooling(const Operation& operation) {
   return has_rank(operation.output(), 5, 5) &&
          one_of(operation.kind(), {"max_pooling4d", "avg_pooling4d", "max_pooling4d_gradient", "avg_pooling4d_gradient",
                                    "max_pooling4d_at_maxima"});
 }
 
-// Resizing the two spatial axes of an NCHW image. Without a layout, a resize covers all axes.
+// Whether the operation resizes the two spatial axes of an NCHW image. A resize without a layout covers all axes.
 bool is_image_resize(const Operation& operation) {
   return operation.definition->family == "resize" && operation.attributes.string("layout") == "NCHW";
 }
 
-// Max pooling for which two additional transposes are worthwhile. The kernels of channels-last max pooling vectorize
-// over channels, so there must be enough channels to fill a vector. For average pooling, the transposes are not
-// worthwhile.
+// Whether the operation is a max pooling for which two additional transposes are worthwhile. The kernels of
+// channels-last max pooling vectorize over channels, so there must be enough channels to fill a vector. For average
+// pooling, the transposes are not worthwhile.
 bool is_wide_pooling(const Operation& operation) {
   constexpr int64_t enough = 8;
   if (!is_image_pooling(operation) || !operation.kind().starts_with("max") || !is_image(operation.output()))
@@ -121,7 +121,7 @@ bool is_wide_pooling(const Operation& operation) {
          operation.output()->type.shape.dims()[1] >= enough;
 }
 
-// Quantization or dequantization with the same scale for all channels.
+// Whether the operation is a quantization or dequantization with the same scale for all channels.
 bool rounds_alike(const Operation& operation) {
   return one_of(operation.kind(), {"quantize", "dequantize"}) &&
          std::all_of(operation.inputs.begin() + 1, operation.inputs.end(),

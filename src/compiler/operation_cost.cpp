@@ -21,7 +21,8 @@ double bytes_of(const Tensor* tensor) {
 }
 bool ends_with(std::string_view text, std::string_view end) { return text.ends_with(end); }
 
-// The kinds of convolutions that have kernels; transposed convolutions are expanded to these.
+// Whether the operation is a convolution of a kind that has kernels; transposed convolutions are expanded to these
+// kinds.
 bool is_convolution(std::string_view kind) {
   if (kind == "fused_convolution2d" || kind == "quantized_convolution2d") return true;
   for (std::string_view end : {"_data_gradient", "_weights_gradient"})
@@ -132,8 +133,8 @@ double flops_of(const Operation& operation) {
   return 0;
 }
 
-// Operations that may read only a part of an operand, namely the elements that they move to the result. The size of the
-// result therefore determines how much they read.
+// Whether the operation only moves elements, and may therefore read only a part of an operand: those elements that it
+// moves to the result. The size of the result then determines how much it reads.
 bool moves_elements(const Operation& operation) {
   const std::string_view family = operation.definition->family;
   return family == "shape" || family == "gather" || family == "memory";

@@ -181,7 +181,7 @@ bool find_wanted(const Block& block, bool (*wanted)(const Operation&), std::vect
 }
 
 bool has_effect(const Operation& operation) { return is_effect(operation); }
-// Operations that run whenever their block runs, although no result needs them.
+// Whether the operation runs whenever its block runs, although no result needs it.
 bool speaks(const Operation& operation) {
   return operation.is("print") || operation.is("check") || (operation.is("custom") && is_effect(operation));
 }

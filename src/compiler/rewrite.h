@@ -84,10 +84,10 @@ void sweep(Graph& graph, const std::vector<bool>& live);
 // Whether any block contains an operation for which `wanted` returns true. Searching costs a fraction of rewriting.
 bool any_operation(const Program& program, const std::function<bool(const Operation&)>& wanted);
 
-// For each operation id, whether the roots need the operation through inputs, blocks, or control dependencies, or the
-// operation is a print, check, or custom operation with effects in a needed block.
+// Returns, for each operation id, whether a root needs the operation through inputs, blocks, or control dependencies. A
+// print, a check, or a custom operation with effects is also needed if it is in a needed block.
 std::vector<bool> needed_by(const Graph& graph, const std::vector<const Operation*>& roots);
-// For each operation id, whether the program's results or effects need the operation.
+// Returns, for each operation id, whether the program's results or effects need the operation.
 std::vector<bool> live_operations(const Program& program);
 
 }  // namespace mpsgraph::compiler

@@ -67,7 +67,8 @@ bool widens(const Operation& operation) {
   return operation.is("cast") && is_half(operation.input(0)->dtype()) && operation.output()->dtype() == DType::float32;
 }
 
-// Matches gradients of means and similar operations: a few float32 numbers broadcast to many half-precision elements.
+// Whether the operation casts a float32 tensor that was broadcast from fewer elements to half precision, as the
+// gradients of means do.
 bool spreads(const Operation& operation) {
   if (!operation.is("cast") || !is_half(operation.output()->dtype())) return false;
   const Tensor* before = operation.input(0);

@@ -68,7 +68,7 @@ class GradientContext {
         capture_result(this->captures.size()) {}
 
   Operation& operation;
-  // The tensors that the operation's blocks use but that are defined outside, and that need gradients.
+  // The tensors that the operation's blocks use, that are defined outside these blocks, and that need gradients.
   const std::vector<Tensor*> captures;
   Graph& graph() const { return operation.graph(); }
   Tensor* input(size_t i) const { return operation.inputs[i]; }

@@ -117,9 +117,9 @@ class ReverseWalk {
     }
   }
 
-  // Whether a requested tensor is an operand of the operation and is itself computed from another of its operands. The
-  // derivative rule of a composite may combine two such operands, as the rule of normalization does with the source and
-  // the mean. The gradient with respect to the requested tensor would then be lost.
+  // Whether an operand of this operation is a requested tensor and is itself computed from another operand of this
+  // operation. The derivative rule of a composite may combine two such operands, as the rule of normalization does with
+  // the source and the mean. The gradient with respect to the requested tensor would then be lost.
   bool requests_between(const Operation& operation) const {
     return std::any_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* operand) {
       if (std::find(with_respect_to_.begin(), with_respect_to_.end(), operand) == with_respect_to_.end()) return false;

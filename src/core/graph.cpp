@@ -144,8 +144,8 @@ Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Att
   }
   attributes = complete_attributes(definition, std::move(attributes), where);
   settle_tensor_attributes(definition, inputs, attributes, where);
-  // A variable operand has the type of its value. Inference can therefore run first, and if it throws, the graph has
-  // not been changed, not even by a read of the variable.
+  // An operand that is a variable has the type of the variable's value. Inference can therefore run before a read of
+  // the variable is added, so that the graph is unchanged if inference throws.
   std::vector<TensorType> types = definition.infer(InferContext(definition, inputs, attributes, blocks, where));
   for (const TensorType& type : types) check_type(type, kind, where);
   std::unordered_map<Tensor*, Tensor*> reads;

@@ -51,7 +51,7 @@ struct NodeBackend {
   void (*encode_step)(const Optimizer& optimizer, runtime::CommandBuffer& buffer, const OptimizerStep& step);
 };
 
-// Node backends are looked up by device name and registered when their backend is loaded.
+// A node backend is registered under the name of its device when that device's backend is loaded.
 MPSGRAPH_API void register_node_backend(std::string device, NodeBackend backend);
 // Return null if the device does not run nodes natively; NNGraph then runs them as a core graph.
 MPSGRAPH_API const NodeBackend* find_node_backend(std::string_view device);

@@ -127,7 +127,7 @@ void Executable::build() {
     std::lock_guard lock(program_mutex_);
     program_ = std::move(compiled);
   }
-  if (first) {  // These values are the same for every build, and are read without holding the gate.
+  if (first) {  // Recompilation does not change these values, which are read without holding the gate.
     target_types_ = std::move(types);
     excludes_ = excludes;
     open_ended_ = endless;

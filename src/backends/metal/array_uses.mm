@@ -43,8 +43,9 @@ ArrayData ArrayUses::data(const NDArray& array, Access access) {
 void ArrayUses::begin(MetalCommands& commands) {
   struct Kept {
     std::vector<Entry> entries;
-    // Marks the uses as pending as long as it exists. It is destroyed before the entries, because releasing an array
-    // may have to wait for a thread, such as one that holds Python's lock, that waits for these uses.
+    // A token that marks the uses as pending as long as it exists. It is destroyed before the entries, because
+    // releasing an array may have to wait for another thread, such as one that holds Python's GIL, which may in turn be
+    // waiting for these uses.
     std::shared_ptr<const void> uses;
   };
   const auto kept = std::make_shared<Kept>();

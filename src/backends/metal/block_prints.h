@@ -14,9 +14,9 @@ constexpr int64_t kept_prints = 32;
 // Return the print operations inside an operation's blocks, in order.
 std::vector<const Operation*> prints_within(const Operation& operation);
 
-// Insert a report_prints after each operation of the root block whose blocks contain prints. The operands are, for each
-// of these prints, the printed values, latest first, and their int32 sequence numbers, and last the total number of
-// prints. If the values have no elements, only their sequence numbers are passed.
+// Insert a report_prints after each operation of the root block whose blocks contain prints. For each of these prints,
+// the operands are the printed values, latest first, followed by their int32 sequence numbers. If the values have no
+// elements, only their sequence numbers are passed. The last operand is the total number of prints.
 void carry_prints(compiler::Program& program);
 
 }  // namespace mpsgraph::metal

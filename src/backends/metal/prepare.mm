@@ -135,7 +135,8 @@ compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Op
   return narrowed(builder, {sum}, operation);
 }
 
-// Keep attention only without causal mask, dropout, and state for gradients; other forms are composed.
+// Keep attention only if it has neither a causal mask, nor dropout, nor results for its gradient; other forms are
+// composed.
 bool keeps(const Operation& operation) {
   if (!find_lowering(operation.kind())) return false;
   return !operation.is("scaled_dot_product_attention") ||

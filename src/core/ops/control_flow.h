@@ -19,7 +19,7 @@ void d_while(GradientContext& g);
 std::vector<TensorType> types_of(const std::vector<Tensor*>& tensors, size_t first = 0);
 
 // Loop attribute: the number of trailing carried values that start at zero (or, for a history, empty) instead of at an
-// operand. Differentiation adds such values to existing loops, because operands can no longer be added to those loops.
+// operand. Differentiation adds carried values to loops that exist already, to which it cannot add operands.
 inline constexpr std::string_view from_zero = "from_zero";
 
 // Supplies substitutes for the tensors of a block while the derivative of that block is built in a different block.

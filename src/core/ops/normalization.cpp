@@ -136,7 +136,8 @@ std::optional<Ints> own_axes(const GradientContext& c) {
   return axes == axes_of(variance) ? std::optional(axes) : std::nullopt;
 }
 
-// Builds the gradient of a normalization. Half-precision tensors are computed in float32 until a gradient is rounded.
+// Builds the gradient of a normalization. If the tensors are half precision, all computation is in float32, and only
+// the resulting gradients are rounded.
 struct NormalizationGradient {
   GradientContext& c;
   Builder b{c.graph()};

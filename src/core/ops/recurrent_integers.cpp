@@ -63,7 +63,7 @@ std::vector<TensorType> infer_quantized_sequence(const InferContext& c) {
   return {states, states};
 }
 
-// Decomposes one direction of the layer into public operations, with a few of them per step.
+// Decomposes one direction of the layer into public operations, a few for each time step.
 class QuantizedSteps {
  public:
   QuantizedSteps(Builder& b, const Tensors& in, const Attributes& a, int64_t direction)
