@@ -72,7 +72,7 @@ def test_embedding_matmul_multiplies_table_instead_of_gathered_rows(dtype, shape
 
 
 def test_embedding_matmul_with_large_table_is_not_rewritten():
-    """Tables with as many rows as lookups, or with rows too short for a benefit, are left alone."""
+    """Tables with as many rows as lookups, or with rows too short for a benefit, are left unchanged."""
     text = compare(Model(rows=180), indices(rows=180))
     assert "gather_gradient(%matrix" in text or "[180,48]" in text
     g = mg.Graph()
@@ -145,7 +145,7 @@ def test_invalid_embedding_index_raises_and_leaves_variables_unchanged():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_embedding_gradients_are_not_rewritten(dtype):
-    """Rows of the product are exact, but rewritten gradient sums would be rounded once more, so they are left alone."""
+    """Rows of the product are exact, but rewritten gradient sums would be rounded twice, so they are not rewritten."""
     g = mg.Graph()
     table, w = (g.cast(g.variable(numbers(s, seed=k)), dtype) for s, k in (((ROWS, WIDTH), 1), ((WIDTH, RESULTS), 3)))
     i = g.placeholder(SHAPE, mg.int32)

@@ -84,7 +84,7 @@ def test_batch_normalization_folds_into_convolution(way):
 @pytest.mark.parametrize("dtype", [dtype for dtype in ("float16", "bfloat16") if has(dtype)])
 @pytest.mark.parametrize("goes_back", [True, False])
 def test_batch_normalization_under_autocast_folds_into_convolution(dtype: str, goes_back: bool):
-    """The normalization is folded if its result is cast back to half precision, and stays in float32 otherwise."""
+    """The normalization is folded if its result is cast back to half precision; otherwise, it stays in float32."""
     g = mg.Graph()
     x = g.placeholder((-1, 7, 7, 3), name="x")
     w = g.variable(numbers(3, 3, 3, CHANNELS))

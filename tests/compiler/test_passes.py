@@ -202,8 +202,8 @@ def moments(g: mg.Graph):
 
 
 def lookups(g: mg.Graph):
-    """Lookups that share one index check, an assign created before them that must run after the check, and -1 as no
-    label.
+    """Lookups that share one index check, an assign created before them that must run after the check, and labels of
+    -1, which mean no label.
     """
     table, ids, labels = (
         g.placeholder((5, 2), name="t"),

@@ -84,7 +84,7 @@ def test_size_scaled_by_a_fed_float_splits_graph():
 
 
 def test_side_effects_keep_their_order_in_split_graph():
-    """A read before the split must see the old value, and a read after it the assigned one, whichever part runs it."""
+    """A read before the split must see the old value, and a read after the split must see the assigned value."""
     g, x, s, y = reshaping()
     v = g.variable(np.zeros(6, np.float32))
     before = g.read(v)

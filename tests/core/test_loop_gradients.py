@@ -134,7 +134,7 @@ def test_compiled_loop_gradient_accepts_any_iteration_count():
 
 
 def test_repeated_and_nested_loop_gradients_are_independent():
-    """Two derivatives of one loop must be independent, also when one of them is computed inside another loop."""
+    """Two derivatives of one loop must be independent, even if one of them is computed inside another loop."""
     g = mg.Graph()
     x = g.placeholder((2,), DTYPE)
     (y,) = g.for_(3, initial=[x], body=lambda i, h: h * h)
@@ -153,7 +153,7 @@ def test_repeated_and_nested_loop_gradients_are_independent():
 
 
 def test_loop_variables_independent_of_input_are_not_differentiated():
-    """Integers and floats that do not depend on x are loop variables next to one that does."""
+    """Some loop variables do not depend on x: an integer and a float, next to a variable that does."""
     g = mg.Graph()
     x = g.placeholder((), DTYPE)
 

@@ -25,7 +25,7 @@ ACCEPTED = {name: {d for c in TYPED if c.operation == name for d in c.dtypes} fo
 def refused(operation: str) -> list[str]:
     """Return the dtypes that the operation must reject, in declaration order.
 
-    Operations on bools only have no typed cases, and control flow accepts whatever its blocks accept.
+    Operations that accept only bools have no typed cases, and control flow accepts whatever its blocks accept.
     """
     return [d for d in ANY if d not in ACCEPTED[operation]]
 

@@ -108,7 +108,7 @@ def test_bfloat16_convolution_rounds_its_result_once(size):
 
 @pytest.mark.parametrize("images, pixels, kernel", [(1, 1, 1), (2, 2, 3), (1, 4, 3), (16, 1, 1), (17, 1, 1)])
 def test_convolution_of_few_pixels_reads_bfloat16_weights_unconverted(images, pixels, kernel):
-    """Where weight bandwidth is the bottleneck, weights stay in bfloat16, whatever type other matmuls compute in."""
+    """Where weight bandwidth is the bottleneck, weights stay in bfloat16, even if other matmuls compute in float32."""
     rng, shape = np.random.default_rng(3), (kernel, kernel, 64, 128)
     weights = (rng.standard_normal(shape) / 8).astype(mg.bfloat16.numpy)
     fed = rng.standard_normal((images, pixels, pixels, 64)).astype(weights.dtype)

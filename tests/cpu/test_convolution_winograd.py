@@ -303,7 +303,7 @@ def test_winograd_bias_gradient_is_exact_for_mostly_zero_images():
 
 
 def test_winograd_rms_error_is_small():
-    """The RMS error relative to the RMS of the result; docs/measurements.md reports it for decision 0018."""
+    """Bound the RMS error relative to the RMS of the result, which docs/measurements.md reports for decision 0018."""
     fast, arrays = executable("three_of_five_taps")
     for ours, theirs in zip(results(fast, arrays), plain("three_of_five_taps")[1], strict=True):
         assert np.sqrt(np.mean((ours - theirs) ** 2) / np.mean(theirs**2)) < 4e-6

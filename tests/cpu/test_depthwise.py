@@ -206,7 +206,7 @@ def test_depthwise_gradients_match_reference_kernels(name: str, dtype: str):
 
 
 def test_depthwise_gradient_sums_do_not_depend_on_thread_count():
-    """The test harness runs with two threads, if the machine has as many."""
+    """Compare one thread with the default number of threads."""
     g, feeds, targets = gradients("many_parts")
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(x.shape).astype(np.float32) for x in feeds]
@@ -233,7 +233,7 @@ def test_nan_pixel_affects_only_weight_gradients_that_use_it():
 
 
 def test_depthwise_training_matches_reference_kernels():
-    """Five steps, with the forward pass in strips and the gradient by oneDNN."""
+    """Train five steps. The forward pass is computed in strips of pixels, and the gradient by oneDNN."""
     weights = np.random.default_rng(0).standard_normal((40, 1, 5, 5)).astype(np.float32) * 0.2
     batch = np.random.default_rng(1).standard_normal((16, 4, 4, 40)).astype(np.float32)
     trained = []
@@ -251,8 +251,9 @@ def test_depthwise_training_matches_reference_kernels():
     np.testing.assert_allclose(trained[0], trained[1], rtol=0, atol=2e-6)
 
 
-# Compared with numpy sums in double precision: two result rows at a time, edges, and the gradient without strides.
-# Images, rows, columns, channels, kernel, strides, dilations, and padding of rows and columns.
+# Cases that are compared with numpy sums in double precision. They cover pairs of result rows, edges, and the gradient
+# for strides of 1. Each lists images, rows, columns, channels, kernel, strides, dilations, and padding of rows and
+# columns.
 SAME = ((1, 1), (1, 1))
 WINDOWS = {
     "pairs_of_rows": (2, 14, 14, 64, (3, 3), 1, 1, SAME),

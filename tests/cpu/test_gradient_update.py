@@ -9,7 +9,7 @@ TOGETHER = "weight gradient in"
 RATE = 1e-3  # small, so that steps do not amplify rounding errors
 
 
-# Smooth functions of the gradient, so that rounding does not decide about signs.
+# The updates are smooth functions of the gradient, so they do not amplify its rounding errors.
 UPDATES = {
     "descent": lambda g, w, d: [g.assign(w, w - d * RATE)],
     "adam": lambda g, w, d: mg.optim.Adam(RATE, epsilon=1.0).updates({w: d}, g.constant(RATE)),
@@ -18,8 +18,8 @@ UPDATES = {
 
 
 def programs(update, rows, inputs, outputs, source=None, targets=lambda gradient: []):
-    """Return (graph, executable) with fast and with reference kernels for one training step of a dense layer, and
-    feeds.
+    """Compile one training step of a dense layer. Return two pairs (graph, executable), with fast and with reference
+    kernels, and the feeds.
     """
     made = []
     for reference in (False, True):

@@ -22,7 +22,7 @@ def run(build, *feeds, options=None):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "complex64"])
 @pytest.mark.parametrize("sizes", [(16, 16), (64, 64), (70, 3, 129), (600, 20), (1, 64)])
 def test_concatenation_and_split_match_numpy(sizes, dtype):
-    """Runs from a few bytes to thousands of bytes, which are copied one after the other or operand by operand."""
+    """Runs of a few bytes to thousands of bytes are copied in the order of the result or operand by operand."""
     parts = [RNG.integers(0, 100, (7, n, 2)).astype(dtype) for n in sizes]
     whole = np.concatenate(parts, 1)
     (found,) = run(lambda g, *x: [g.concat(list(x), 1)], *parts)
@@ -82,7 +82,7 @@ def test_half_precision_row_sums_are_accurate_to_rounding(n, half):
 
 @pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16])
 def test_casts_to_half_precision_and_back_match_numpy(half):
-    """Stored directly, or rounded inside a fused kernel that also uses the rounded value."""
+    """The rounded value is stored directly, or also used in the fused kernel that computes it."""
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.9, 65520, 1e30, 2.0**-14, 2.0**-24, 2.0**-25, 3e-8]
     x = np.concatenate([special, RNG.standard_normal(3000) * 10.0 ** RNG.integers(-6, 5, 3000)]).astype(np.float32)
     name = np.dtype(half).name

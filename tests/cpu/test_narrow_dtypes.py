@@ -190,7 +190,7 @@ def test_narrow_dtype_results_do_not_depend_on_thread_count():
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("n", [7, 8, 1023, 4096])
 def test_fused_half_precision_reductions_match_numpy(dtype, n):
-    """Integers, whose sums are exact in float32."""
+    """The operands are integers, whose sums are exact in float32."""
     x = np.random.default_rng(n).integers(-8, 8, (6, n)).astype(np.float64)
 
     def sums(g, h):

@@ -21,7 +21,7 @@ def normal(*shape):
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize("channels, pixels", [(32, 232), (48, 190), (24, 270)])
 def test_depthwise_convolution_with_streaming_stores_matches_reference(channels, pixels, relu):
-    """Channels fill whole vectors or not; half as many images fit into the caches."""
+    """Channels fill whole vectors or not. Half of the images are too few for streaming stores."""
     x, w, bias = normal(4, pixels, pixels, channels), normal(3, 3, channels, 1), normal(channels)
 
     def convolved(g, x, w, bias):

@@ -53,7 +53,7 @@ def plain_softmax(x):
 
 @pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 31, 33, 64, 67, 1000])
 def test_softmax_of_rows_matches_numpy(n):
-    """Rows of large and tiny numbers, rows that are mostly -inf, and rows with NaN and infinities."""
+    """Test rows of large and tiny numbers, rows that are mostly -inf, and rows with NaN and infinities."""
     x = normal(12, n) * np.array([1, 30, 1e-3, 1e30, 1, 1, 1, 1, 1, 1, 1, 1], np.float32)[:, None]
     x[4, : n - 1] = -np.inf
     x[5] = -np.inf
@@ -112,7 +112,7 @@ def test_complex_operations_match_numpy(n):
 
 @pytest.mark.parametrize("n", [5, 8, 16, 24, 32, 64, 65, 128, 129])
 def test_copies_of_short_runs_match_numpy(n):
-    """Large enough that some threads begin in the middle of an axis."""
+    """The tensors are so large that some threads begin in the middle of an axis."""
     x = normal(7, 53, 9, 2 * n)
     np.testing.assert_array_equal(run(lambda g, t: t[:, 1:, :, n:], x), x[:, 1:, :, n:])
     np.testing.assert_array_equal(run(lambda g, t: g.transpose(t, [2, 0, 1, 3]), x), x.transpose(2, 0, 1, 3))
@@ -258,7 +258,7 @@ def test_top_k_and_bottom_k_of_float32_rows_match_numpy(n, k, largest):
     "shape, depth, batches", [((50,), 1, 0), ((9, 7), 2, 0), ((5, 7, 6), 3, 0), ((2, 3, 2, 4), 4, 0), ((3, 9, 7), 2, 1)]
 )
 def test_gather_nd_of_elements_and_slices_matches_numpy(shape, depth, batches, picks, indices):
-    """Blocks of positions, with and without out-of-range indices, of single elements and of slices of a few bytes."""
+    """Gather single elements and slices of a few bytes, with and without out-of-range indices."""
     rng = np.random.default_rng(picks)
     lengths = shape[batches : batches + depth]
     inside = np.stack([rng.integers(0, n, (*shape[:batches], picks)) for n in lengths], -1)

@@ -4,7 +4,8 @@ These are convolutions, fully connected layers, pooling, and local normalization
 
 The window positions are computed independently of the package from the formulas of the padding policies. With k the
 dilated kernel size and style -1, 0 or 1 for valid, same and full, size = ceil((source + style * (k - 1)) / stride). The
-padding that so many windows need is divided between both sides, with an odd pixel placed as the policy specifies.
+padding needed for this number of windows is divided between both sides; the policy specifies which side gets an odd
+pixel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases of tests/cases that cannot be exported to XLA, with reasons, by case id or operation. * matches any text.
+"""Cases of tests/cases that cannot be exported to XLA, with reasons, by case id or operation. `*` matches any text.
 
 Each of these cases must raise one of the package's errors, as tests/jax_and_xla/test_export_cases.py checks.
 """

@@ -95,8 +95,8 @@ def test_ctc_labels_without_lengths_end_at_the_first_blank(rng):
 
 @pytest.mark.parametrize("size", [1e3, 1e30, np.inf])
 def test_extreme_logits_give_finite_ctc_gradients(size, rng):
-    """One class takes all the probability at every step: its labels cost nothing, others cost a lot or, with
-    probability 0, infinitely much, and nothing is NaN.
+    """One class has all the probability at every step. The loss is zero for its labels and large for other labels, or
+    infinite if their probability is 0. Nothing is NaN.
     """
     logits = np.full((2, 6, 3), -size)
     logits[0, :, :], logits[1, :, 0] = [-size, 0, -size], 0

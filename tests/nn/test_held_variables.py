@@ -1,4 +1,4 @@
-"""Variables and modules that users assign to attributes: trained, saved, loaded, and exported, or refused."""
+"""Test that variables and modules in attributes are trained, saved, loaded, and exported, or else rejected."""
 
 import copy
 
@@ -30,7 +30,7 @@ def test_variables_in_attributes_are_trained_and_saved(tmp_path):
     trainer = mg.Trainer(model, "mse", mg.optim.SGD(0.1))
     before = trainer.evaluate(X, Y) and trainer.weights()
     assert list(before) == ["w", "more.bias.0", "more.bias.1"]
-    slope = 2 * (X @ np.ones((4, 1)) + 3 - Y) / len(X)  # Derivative of the mean squared error by the outputs.
+    slope = 2 * (X @ np.ones((4, 1)) + 3 - Y) / len(X)  # Derivative of the loss with respect to the outputs.
     trainer.fit([(X, Y)], progress=False)
     after = model.state_dict()
     np.testing.assert_allclose(after["w"], before["w"] - 0.1 * X.T @ slope, rtol=1e-5)
@@ -193,7 +193,7 @@ def test_layers_without_parameters_reject_arguments(kind, arguments):
 
 
 def test_every_class_rejects_unknown_arguments():
-    """Every class whose repr shows its arguments refuses unknown ones."""
+    """Every class whose repr shows its arguments raises for an argument that it does not have."""
     kinds = [each for where in (nn, mg.optim) for each in vars(where).values() if isinstance(each, type)]
     kinds = [each for each in kinds if hasattr(each, "_arguments")]
     assert len(kinds) > 80

@@ -178,8 +178,8 @@ def test_variance_scaling_initializers_match_keras_variances(name):
 
 
 def test_convolution_fan_sizes_do_not_depend_on_batch_or_layout():
-    """Apple's MPSGraph talk counts the batch size in the fans; in NCHW, the weight shape alone would be misleading as
-    well.
+    """Apple's MPSGraph talk includes the batch size in fan-in and fan-out; in NCHW, the weight shape alone would be
+    misleading as well.
     """
     variances = []
     for batch, layout in ((1, "NHWC"), (64, "NHWC"), (64, "NCHW")):

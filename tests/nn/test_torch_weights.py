@@ -158,7 +158,7 @@ def test_weights_of_network_that_flattens_images_load_correctly(layout):
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_weights_of_network_that_unflattens_images_load_correctly(layout):
-    """Linear, ReLU, Unflatten, and a ConvTranspose2d whose stride equals its window."""
+    """The network consists of Linear, ReLU, Unflatten, and a ConvTranspose2d whose stride equals its window."""
     state = {
         "0.weight": numbers(24, 5), "0.bias": numbers(24), "3.weight": numbers(4, 3, 2, 2), "3.bias": numbers(3),
     }  # fmt: skip

@@ -212,7 +212,7 @@ HALVES = [(150, 300, 64, 48), (131, 127, 16, 34), (97, 513, 130, 30), (301, 333,
 @pytest.mark.parametrize("sizes", HALVES, ids=lambda sizes: "x".join(map(str, sizes)))
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_attention_results_are_rounded_once(rng, dtype, sizes, masked):
-    """Only results are rounded, and weights and score gradients that are multiplied in bfloat16."""
+    """Only results are rounded, as well as attention weights and score gradients that are multiplied in bfloat16."""
     queries, keys = sizes[:2]
     given, incoming = operands(rng, *sizes)
     rounded = 2.0**-8 if dtype == "bfloat16" else 2.0**-11

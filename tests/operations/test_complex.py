@@ -135,7 +135,7 @@ def test_complex_constants_round_trip_through_text_bitwise(dtype: str):
 
 
 def test_real_simplifications_do_not_apply_to_complex_numbers():
-    """Squared absolute values, signs, and units, which may be simplified for real numbers only."""
+    """Test expressions such as squared absolute values, which may be simplified for real numbers only."""
     g = mg.Graph()
     z = g.placeholder((3,), mg.complex64)
     results = {

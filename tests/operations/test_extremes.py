@@ -154,7 +154,9 @@ INFINITE_DIFFERS = {
     ids=lambda value: getattr(value, "id", value),
 )
 def test_axis_operations_with_inf_and_subnormals_match_numpy(case: Case, dtype: str):
-    """Compared wherever numpy has no NaN. Cases with torch labels have expected values for their own operands only."""
+    """Compare results wherever numpy's result is not NaN. Cases with torch labels have expected values for their own
+    operands only.
+    """
     built = build(case, dtype)
     run = runner(built, feeds(case.inputs, dtype), OPTIMISED)
     for i, value, fed in swept(case, dtype, (np.inf, -np.inf, 1e-40, -0.0)):
@@ -243,7 +245,7 @@ FUSED = [(product, s) for s in PRODUCTS] + [(convolution, s) for s in CONVOLUTIO
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize(("what", "sizes"), FUSED, ids=[f"{w.__name__}-{s[0]}x{s[1]}x{s[2]}" for w, s in FUSED])
 def test_fused_kernels_propagate_nan_like_separate_operations(what, sizes, activation: str, dtype: str):
-    """Matmuls and convolutions of every kernel, with NaN and infinities in input, weights, bias, and residual."""
+    """Test all matmul and convolution kernels with NaN and infinities in input, weights, bias, and residual."""
     rng = np.random.default_rng(sum(sizes))
     for form, combined in FORMS.items():
         g = mg.Graph()

@@ -69,7 +69,7 @@ def test_fourier_transforms_of_many_signals_match_numpy(shape: tuple[int, ...], 
 
 
 def test_single_precision_fourier_error_is_small():
-    """For a million points: the error grows with the logarithm of the length."""
+    """Test a million points; the error grows with the logarithm of the length."""
     z = complex_numbers(1 << 20).astype(np.complex64)
     found, wanted = run(z, lambda g, t: g.fast_fourier_transform(t, 0)), np.fft.fft(z.astype(np.complex128))
     error = np.sqrt(np.mean(np.abs(found - wanted) ** 2) / np.mean(np.abs(wanted) ** 2))

@@ -280,7 +280,7 @@ def test_recurrent_results_do_not_depend_on_thread_count():
 
 
 def test_recurrent_bias_gradient_equals_summed_input_gradient():
-    """Rows or units split between threads, default and other activations, one direction and two."""
+    """Split rows or units between threads, with default and other activations and with one direction and two."""
     program = """
         import numpy as np, mpsgraph as mg
         rng = np.random.default_rng(0)

@@ -187,7 +187,7 @@ def test_index_results_beyond_int32_raise_at_run_time(large: np.ndarray):
 
 
 def test_results_too_large_for_memory_raise():
-    """The error comes at build time if the size overflows, otherwise at run time. Smaller results still work
+    """The error is raised at build time if the size overflows, otherwise at run time. Smaller results still work
     afterwards.
     """
     g = mg.Graph()

@@ -119,7 +119,7 @@ def run_both(case: Case, dtype: str, what: str) -> Built:
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=lambda case: case.id)
 def test_elementwise_operations_of_various_sizes_match_numpy(case: Case):
-    """Rank 0, no elements, one element, counts that do not fill a vector, and enough for several tiles and threads."""
+    """Sizes include rank 0, no elements, one element, partial vectors, and enough for several tiles and threads."""
     for shape in [(), (0,), (2, 0, 3), (1,), (17,), (3, 5, 7), (2, 2, 1, 3, 1, 2), (33, 257)]:
         run_both(with_shapes(case, [shape] * len(case.inputs)), dtypes_of(case)[0], f"shape {shape}")
 
@@ -203,7 +203,7 @@ WHOLE = [
 
 @pytest.mark.parametrize(("case", "dtype"), WHOLE, ids=[f"{c.operation}-{d}" for c, d in WHOLE])
 def test_integers_at_dtype_limits_match_numpy(case: Case, dtype: str):
-    """All combinations: no division may crash the process, and results must match numpy in the same dtype."""
+    """Test all combinations: no division may crash the process, and results must match numpy in the same dtype."""
     limits = np.iinfo(dtype)
     numbers = np.array([n for n in NEAR if limits.min <= n <= limits.max], dtype)
     sides = np.meshgrid(*[numbers] * sum(typed(x) for x in case.inputs))

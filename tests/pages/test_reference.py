@@ -116,7 +116,7 @@ def test_reference_describes_inherited_members():
     )
 
 
-RETURNED = {  # classes that the package constructs; their docstrings describe what users read
+RETURNED = {  # classes that only the package constructs, so their docstrings describe attributes instead of arguments
     "mpsgraph.StepResult",
     "mpsgraph.TrainableModel",
     "mpsgraph.coreml.DeferredModel",

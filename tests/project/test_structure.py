@@ -351,7 +351,7 @@ def test_conftest_does_not_name_individual_tests():
 PYTHON = ROOT / "python" / "mpsgraph"
 
 # Each package or module may import itself and those in later rows. Those in the same row must not import each other. A
-# module in a different row from its package has a separate entry.
+# module that is not in the row of its package has a separate entry.
 PYTHON_LAYERS = [
     ["__main__"],
     ["cli", "tool"],

@@ -18,7 +18,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 LOCKS = sorted((ROOT / ".github" / "requirements").glob("*.txt"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-# Actions whose commit could not be looked up when they were added, with the reason. Empty is best.
+# Actions whose commit could not be looked up when they were added, with the reason. This should be empty.
 UNPINNED: dict[str, str] = {}
 
 needs_workflows = pytest.mark.skipif(not WORKFLOWS, reason="the source distribution contains no workflows")

@@ -82,7 +82,7 @@ def dry_run(step: dict) -> subprocess.CompletedProcess:
 
 @functools.cache
 def dry_run_command(run: str, variables: tuple) -> subprocess.CompletedProcess:
-    # Variables of an outer make, such as MAKEFLAGS, would change what the inner one does.
+    # Variables of an outer make, such as MAKEFLAGS, would change the behavior of the inner make.
     environment = {"PATH": os.environ["PATH"], **dict(variables)}
     command = f'make() {{ command make --dry-run "$@"; }}\n{run}'
     return subprocess.run(["bash", "-ec", command], cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -137,7 +137,7 @@ def in_make_targets(workflow: dict) -> Iterator[str]:
         for step in job["steps"]:
             if step.get("run", "").startswith("make "):
                 done = dry_run(step)
-                # A target without a rule is no error if the Makefile lists it in .PHONY.
+                # A target without a rule is not an error if the Makefile lists it in .PHONY.
                 if done.returncode or "Nothing to be done" in done.stdout:
                     yield f"{name}: {done.stdout}{done.stderr}"
 

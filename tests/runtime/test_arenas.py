@@ -94,7 +94,7 @@ def test_arena_is_released_with_the_last_executable_that_needs_it():
 def test_unused_arena_is_reused_by_the_next_large_executable():
     g, x, y = layers()
     rows = np.ones((512, WIDTH), np.float32)
-    kept = g.compile({x: (300, WIDTH)}, [y])  # needs more than half as much as the others, so their arena is kept
+    kept = g.compile({x: (300, WIDTH)}, [y])  # needs more than half of the shared arena, which is therefore kept
     held = []
     for _ in range(4):
         large = g.compile({x: (512, WIDTH)}, [y])

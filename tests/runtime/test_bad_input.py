@@ -273,7 +273,7 @@ def test_excessive_allocation_raises(model: Model):
 
 
 def test_results_too_large_for_memory_raise_at_compile_time():
-    """The error must come before a kernel builds tables of that size."""
+    """The error must be raised before a kernel builds tables of that size."""
     g = mg.Graph()
     x = g.placeholder((1, 1, 2, 2))
     with pytest.raises(mg.DeviceError, match="cannot allocate"):

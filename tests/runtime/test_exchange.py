@@ -9,7 +9,7 @@ import pytest
 from mpsgraph import _core
 
 FLOAT = mg.float32
-N = 512  # size of matrices that are computed by one kernel each
+N = 512  # size of matrices, each of which one kernel computes
 
 
 def working(exchange, work=lambda array: None) -> threading.Thread:

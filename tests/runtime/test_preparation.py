@@ -45,7 +45,7 @@ def run(path, device="cpu"):
 
 
 def packed_bytes() -> int:
-    """Return the memory of weights packed in this process, without those that only garbage of other tests holds."""
+    """Return the bytes of packed weights in this process, after collecting the garbage of other tests."""
     gc.collect()
     return mg.memory_statistics()["cpu"]["packed_weights"]["current"]
 

@@ -1,4 +1,4 @@
-"""Every attribute that can be set on a trainer, an optimizer, or a layer takes effect at the next step, or raises.
+"""Test that setting an attribute of a trainer, an optimizer, or a layer takes effect at the next step, or raises.
 
 The attributes are found by introspection, so an attribute that is added without an expectation fails here.
 """
@@ -117,7 +117,7 @@ def alternative(name, value):
         return type(value)(alternative(name, item) for item in value) or type(value)([2, 2])
     if callable(value):
         return abs if name == "activation" else nn.initialisers.Constant(0.5)
-    assert value is None, f"{name}: there is no rule for another value than {value!r}"
+    assert value is None, f"{name}: no rule yields a value other than {value!r}"
     return 1
 
 
@@ -135,7 +135,7 @@ def inputs_of(kind, x):
 
 
 def operations_of(layer, x):
-    """Return a description of the operations of a further call; random states, which are new ones, look alike."""
+    """Return a description of the operations that another call adds. It does not distinguish between random states."""
     start = x.graph.operation_count
     layer(*inputs_of(type(layer), x))
     described = _signature([op for op in x.graph.operations if op.id >= start and op.kind != "variable"])
@@ -258,7 +258,7 @@ def other_option(name, value):
         return value / 2 + (0.01 if value < 1e-4 else 0)
     if isinstance(value, tuple):
         return tuple(number * 0.75 for number in value)
-    assert value is None, f"{name}: there is no rule for another value than {value!r}"
+    assert value is None, f"{name}: no rule yields a value other than {value!r}"
     return 0.5
 
 

@@ -1,4 +1,4 @@
-"""Samples that do not count, because of their weight, label, or length, affect neither a loss nor its gradient."""
+"""Test that samples ignored for their weight, label, or length affect neither a loss nor its gradient."""
 
 import functools
 
@@ -10,7 +10,7 @@ from mpsgraph.nn import losses
 BAD = [np.nan, np.inf, -np.inf]
 SIGNS, SHARES = np.float32([[1, -1, 1], [-1, 1, 1]]), np.float32([[0.2, 0.3, 0.5], [0.0, 1.0, 0.0]])
 INDICES = np.int32([1, 2])
-# Each loss with its labels for two samples of three outputs, and the axis that the loss of a sample does not have.
+# Each loss with its labels for two samples of three outputs, and whether a sample has one loss instead of three.
 ELEMENTWISE = ["mean_squared_error", "mean_absolute_error", "huber", "smooth_l1", "log_cosh"]
 ELEMENTWISE += ["mean_squared_logarithmic_error", "mean_absolute_percentage_error", "poisson_nll", "kl_divergence"]
 ELEMENTWISE += ["binary_cross_entropy", "binary_cross_entropy_with_logits", "log_loss"]

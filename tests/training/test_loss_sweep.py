@@ -1,6 +1,6 @@
 """Compare values and gradients of every loss with its formula in float64, for outputs of each floating-point type.
 
-Gradients are compared with differences of the formula. tests/nn/test_losses.py compares losses with PyTorch's.
+Gradients are compared with finite differences of the formula. tests/nn/test_losses.py compares losses with PyTorch's.
 """
 
 import ml_dtypes

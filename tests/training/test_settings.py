@@ -1,4 +1,4 @@
-"""Settings that change after the first batch take effect at the next step, or raise, and are part of checkpoints."""
+"""Test that settings changed after the first batch take effect at the next step or raise, and are in checkpoints."""
 
 import warnings
 
@@ -266,7 +266,7 @@ def test_attributes_that_variables_were_created_from_cannot_change():
     trainer, model = perceptron()
     with pytest.raises(mg.GraphError, match=r"Linear\.out_features cannot be changed"):
         model[0].out_features = 7
-    model[0].out_features = 6  # The same value is no change.
+    model[0].out_features = 6  # Setting the same value again is not a change.
 
     class Sized(nn.Module):
         def __init__(self):
@@ -474,4 +474,4 @@ def test_custom_metrics_of_evaluations_are_compiled_once():
         assert evaluate(2) == first
     assert (trainer.graph.operation_count, trainer.graph.cache.compiles) == (operations, compiles)
     other = [value for name, value in evaluate(4).items() if name not in first or value != first[name]]
-    assert other, "another closure is another metric"
+    assert other, "a different closure is a different metric"

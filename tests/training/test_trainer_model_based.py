@@ -1,4 +1,4 @@
-"""Random sequences of a trainer's operations, compared with a simple reference in float64 numpy.
+"""Compare random sequences of a trainer's operations with a simple reference in float64 numpy.
 
 The model is linear, and its loss the mean squared error, so that the reference fits into a few lines: the weights, the
 optimizer's state, moving averages, and accumulated gradients. Hypothesis chooses the sequences.
@@ -128,7 +128,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(kind=st.sampled_from(["dtype", "rank", "features"]))
     def refuse_a_batch(self, kind):
-        """A batch that does not fit raises and changes nothing."""
+        """A batch of the wrong dtype or shape raises and changes nothing."""
         x, y = BATCHES[0]
         if not self.trainer._specs:
             return
@@ -138,7 +138,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(batch=st.sampled_from(range(len(BATCHES))), waits=st.booleans(), then=STEPS)
     def fail_a_step(self, batch, waits, then):
-        """A step that fails while it runs raises, and leaves every variable and counter alone."""
+        """A step that fails while it runs raises, and leaves every variable and counter unchanged."""
         x, y = BATCHES[batch]
         failing = x.copy()
         failing[0, 0] = 1e6

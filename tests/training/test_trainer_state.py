@@ -1,4 +1,4 @@
-"""State that must not be lost: early stopping with moving averages, rates set by hand, and malformed checkpoints."""
+"""Test that no state is lost by early stopping with moving averages, rates set by hand, and malformed checkpoints."""
 
 import json
 import warnings
@@ -29,7 +29,7 @@ def state_of(trainer):
 
 
 class Records(Callback):
-    """Records the moving averages and the value of each epoch, and spoils the weights after the second one."""
+    """Records averages, weights, and values after each epoch; a huge rate spoils the weights after the second epoch."""
 
     def __init__(self):
         self.averages, self.weights, self.values = [], [], []

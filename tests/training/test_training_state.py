@@ -132,7 +132,9 @@ def made(accumulation=1, rate=0.1, **options):
 @pytest.mark.parametrize("packaged", [False, True])
 @pytest.mark.parametrize("accumulation", [1, 2, 3])
 def test_failed_step_leaves_all_counters_unchanged(tmp_path, accumulation, packaged):
-    """The rates differ from update to update, and the updates have as many good batches as without the failures."""
+    """The rate differs from update to update, and each update has as many successful batches as without the
+    failures.
+    """
     rate = mg.optim.ExponentialRate(0.5, every=1, factor=0.5)
     good, trainer = made(accumulation, rate), made(accumulation, rate)
     good.evaluate(X, Y)
