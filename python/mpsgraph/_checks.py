@@ -1,10 +1,11 @@
 """Checks the arguments of public functions against their annotations.
 
 `checked` wraps a function, or the public methods of a class. The annotations are the contract: an argument that has
-none of the annotated types is rejected with a typed one-line error that says where it happened, what was expected, what
-was received, and how to fix it. Annotations also contain the bounds of numbers (`Size`, `Share`, and the other aliases
-below), and a string in an annotation is advice that is added to the message. A check costs a few hundred nanoseconds
-per call. Functions that run in every training step are therefore not wrapped and check their arguments themselves.
+none of the annotated types is rejected with a typed one-line error that says which call failed, what was expected, what
+was received, and how to fix the call. Annotations also contain the bounds of numbers (`Size`, `Share`, and the other
+aliases below), and a string in an annotation is advice that is added to the message. A check costs a few hundred
+nanoseconds per call. Functions that run in every training step are therefore not wrapped and check their arguments
+themselves.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ class limits:
     Args:
         nodes: Maximum number of operations. Defaults to 1,000,000.
         depth: Maximum nesting of control flow, functions, and JSON. Defaults to 64.
-        bytes: Maximum size of the files that are read and of the constants that are built, together. Defaults to 16
-            GiB.
+        bytes: Maximum total size of the files that are read and the constants that are built. Defaults to 16 GiB.
         time: Maximum number of seconds that the block may take to read its input. Defaults to 60.
 
     Each limit may be None, which means no limit.
@@ -73,7 +72,7 @@ def count_input(*, nodes: int = 0, bytes: int = 0, depth: int = 0, what: str = "
         nodes: Number of operations that were read. Defaults to 0.
         bytes: Number of bytes that were read. Defaults to 0.
         depth: Nesting depth that was reached. Defaults to 0.
-        what: Name of the part that has the bytes, for the error message. Defaults to "the input".
+        what: Name of the part of the input that contains the bytes, for the error message. Defaults to "the input".
 
     Raises:
         LimitError: If the input exceeds a limit.

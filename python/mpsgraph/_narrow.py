@@ -59,5 +59,5 @@ def unpacked(data: np.ndarray, bits: int, count: int) -> np.ndarray:
 
 
 def signed(codes: np.ndarray, bits: int) -> np.ndarray:
-    """Return unsigned integers of a number of bits as the signed integers that have the same bits, in int8."""
+    """Reinterpret unsigned integers of `bits` bits as signed integers, and return them as int8."""
     return np.asarray((codes << np.uint8(8 - bits)).view(np.int8) >> np.int8(8 - bits))

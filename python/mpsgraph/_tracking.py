@@ -1,9 +1,9 @@
-"""Change tracking: notice that a setting changed after operations were built from it.
+"""Change tracking: detection of settings that change after operations were built from them.
 
 A trainer builds its step from the attributes of modules and optimizers, such as a dropout rate or a weight decay.
-Assignments to attributes of `Tracked` objects advance a counter. A trainer compares the counter before each step, and
-takes a new snapshot only if it has advanced. Short lists, dicts, and sets in attributes are compared with a copy before
-each step, because changes within them do not advance the counter.
+Assignments to attributes of `Tracked` objects advance a counter. A trainer reads the counter before each step, and
+takes a new snapshot only if the counter has advanced. Short lists, dicts, and sets in attributes are compared with a
+copy before each step, because changes within them do not advance the counter.
 
 Attributes that are assigned while operations are built, such as the variables of a layer, are results of building
 rather than settings, and are left out of snapshots.
@@ -60,7 +60,7 @@ def is_building() -> bool:
 
 
 class Tracked:
-    """Base class of objects whose attributes are settings that operations are built from.
+    """Base class of objects whose attributes are settings from which operations are built.
 
     Attributes named in `_unwatched` are not settings.
     """
@@ -96,7 +96,7 @@ class Snapshot:
     """The settings of objects at one time.
 
     Args:
-        roots: Tracked objects. Those in their attributes are included.
+        roots: Tracked objects. Tracked objects in their attributes are included, too.
         left_out: Pairs of an object's id and the name of an attribute to leave out.
     """
 
@@ -126,7 +126,7 @@ class Snapshot:
                 self.settings[id(owner), name] = self._frozen(value, depth)
 
     def _frozen(self, value: Any, depth: int) -> Any:
-        """Return a value in which later changes of the original do not show."""
+        """Return a copy of a value that later changes of the original do not affect."""
         if type(value) in _PLAIN:
             return value
         if isinstance(value, (list, tuple)):
@@ -194,14 +194,14 @@ class Snapshot:
 
 
 def _holds_settings(value: Any) -> bool:
-    """Return whether the attributes of an object may be settings: those of a user's class, such as a configuration."""
+    """Return whether the attributes of an object may be settings, as those of a user's configuration class may be."""
     if isinstance(value, _LEAVES) or type(value).__module__.startswith(_OWN) or not hasattr(value, "__dict__"):
         return False
     return len(vars(value)) <= LONGEST
 
 
 class _Same:
-    """An object that equals only itself. Holding the object keeps its id unique."""
+    """Wrapper that equals only wrappers of the same object. It keeps the object alive, so that its id stays unique."""
 
     __slots__ = ("value",)
 

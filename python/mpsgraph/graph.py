@@ -156,7 +156,7 @@ class Graph(
 
     @property
     def generator(self) -> np.random.Generator:
-        """The numpy generator of initial values, seeded by the graph's seed (its two's complement if negative)."""
+        """The numpy generator that draws initial values. Its seed is the graph's (two's complement if negative)."""
         if self._generator is None:
             self._generator = np.random.default_rng(self.seed % 2**64)
         return self._generator
@@ -183,7 +183,8 @@ class Graph(
             A dict from tensors to gradients, which can be differentiated again.
 
         Raises:
-            GraphError: If a tensor belongs to another graph, or is unconnected and unconnected is "error".
+            GraphError: If a tensor belongs to another graph, or if `of` does not depend on a tensor and unconnected is
+                "error".
 
         Source: MPSGraph gradientForPrimaryTensor:withTensors:name:.
 
@@ -360,7 +361,7 @@ class Graph(
         check_finite: bool = False,
         timeout: float | None = None,
     ) -> NDArray | Results:
-        """Run what the targets and target operations depend on, and wait for the results.
+        """Run the operations on which the targets and target operations depend, and wait for the results.
 
         On x86, arithmetic flushes subnormal numbers (below 2^-126 in float32) to zero.
 
@@ -555,7 +556,7 @@ class Graph(
             GraphError: If a feed is missing, unknown, or belongs to another graph.
             ShapeError: If the shape of a feed does not match.
             DTypeError: If the dtype of a feed does not match.
-            UnsupportedError: If a shape depends on values, or the device does not support an operation.
+            UnsupportedError: If a shape depends on the values of tensors, or the device does not support an operation.
 
         Source: MPSGraph compileWithDevice:feeds:targetTensors:targetOperations:compilationDescriptor:.
 
@@ -716,7 +717,7 @@ def _by_placeholder(feeds: Feeds | None) -> dict[Tensor, Any]:
 
 
 def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | None]:
-    """Return the targets as a list, and the arrays for their results in the same order, or None without `results`."""
+    """Return a list of the targets, and a list of the arrays for their results, or None if `results` is None."""
     if isinstance(targets, Tensor):
         return [targets], None if results is None else [
             results.get(targets) if isinstance(results, Mapping) else results
@@ -738,14 +739,14 @@ def _listed(targets: Targets, results: Any) -> tuple[list[Tensor], list[Any] | N
 
 
 def _keyed(targets: Targets, arrays: list[NDArray]) -> Any:
-    """Return results as Graph.run does: the array itself for a single target, otherwise a dict keyed by target."""
+    """Return results in the form that Graph.run returns: the array for a single target, or a dict keyed by target."""
     return arrays[0] if isinstance(targets, Tensor) else dict(zip(targets, arrays, strict=True))
 
 
 def _type_of(tensor: Tensor, value: Any) -> tuple[Any, tuple[int, ...]]:
     """Return the dtype and shape of a feed.
 
-    The feed may be given as a shape, as a pair (shape, dtype), or as an object with both attributes.
+    The feed may be given as a shape, as a pair (shape, dtype), or as an object with the attributes shape and dtype.
     """
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return as_dtype(value.dtype), tuple(value.shape)

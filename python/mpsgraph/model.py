@@ -171,7 +171,7 @@ class Model:
           and the weights together.
         - Constant weights of 2-D convolutions are stored with channels last (HWIO), the layout that devices read.
 
-        Results may differ from the model's in the last digits. The model itself does not change.
+        The copy's results may differ from the model's in the last digits. The model itself does not change.
 
         Args:
             known: Dict from input names to values. These inputs become constants and are no longer inputs of the copy,
@@ -219,14 +219,14 @@ class Model:
     ) -> Model:
         """Return a copy of the model that computes with 8-bit integers internally, with the same inputs and outputs.
 
-        The model is first optimized for inference. Then the sources and weights of convolutions and matrix products,
-        and the operands added to their results, are converted to integers with value = (integer - zero_point) * scale,
-        by MPSGraph's quantize and dequantize operations, which the compiler turns into integer kernels. Weights are
-        symmetric int8.
+        The model is first optimized for inference. Then MPSGraph's quantize and dequantize operations are added, which
+        convert the sources and weights of convolutions and matrix products, and the operands added to their results, to
+        integers with value = (integer - zero_point) * scale. The compiler turns these operations into integer kernels.
+        Weights are symmetric int8.
 
         Args:
-            calibration: Data that the model runs on to find the ranges of its tensors: an array, an iterable of arrays
-                for a model with one input, or an iterable of dicts from input names to arrays.
+            calibration: Data on which the model runs to determine the ranges of its tensors: an array, an iterable of
+                arrays for a model with one input, or an iterable of dicts from input names to arrays.
             scheme: "symmetric" (the default): int8 around zero, or uint8 from zero for tensors that are never negative;
                 or "asymmetric": uint8 with a zero point.
             per_channel: Whether weights have a scale for each output channel, instead of one scale for the whole

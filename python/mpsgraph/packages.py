@@ -44,9 +44,10 @@ def save(
     Args:
         path: Directory to write, by convention with the extension .mpsgraph.
         graph: A graph, a model, or a trainer. Models and trainers have their own inputs and outputs.
-        inputs: Placeholders of a graph, as a dict from names or as a sequence under their own names. None, the default,
-            means all placeholders.
-        outputs: Outputs of a graph, as a dict from names or as a sequence under their own names. Required for a graph.
+        inputs: Placeholders of a graph, as a dict keyed by name, or as a sequence, whose placeholders keep their own
+            names. None, the default, means all placeholders.
+        outputs: Outputs of a graph, as a dict keyed by name, or as a sequence, whose tensors keep their own names.
+            Required for a graph.
         locations: Whether to store the source location of each operation, such as "model.py:41", for error messages.
             Defaults to False.
         updates: For a trainer, the number of updates for which learning rates are stored if the schedule has no end.
@@ -165,7 +166,7 @@ class Preparation(NamedTuple):
 
     Attributes:
         file: The file that was written.
-        made_for: The engine and processor that the file is for.
+        made_for: Engine and processor for which the file was prepared.
         constants: Number of prepared constants.
         bytes: Size of the prepared constants.
 

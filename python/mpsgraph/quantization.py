@@ -1,4 +1,4 @@
-"""Ranges of tensors, recorded while a model runs on calibration data, and the resulting scales and zero points.
+"""Ranges of tensors, recorded while a model runs on calibration data, and scales and zero points computed from them.
 
 Model.quantize uses these ranges. src/compiler/quantization.cpp decides which tensors become integers, and where.
 """

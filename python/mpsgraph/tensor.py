@@ -31,7 +31,7 @@ def _is_operand(value: Any) -> bool:
     """Return whether an operator should handle `value`: compute with `value`, or raise an error that explains the
     problem.
 
-    Otherwise the operator returns NotImplemented. That is done only for values of third-party classes, which may define
+    The operator returns NotImplemented for all other values. These are values of third-party classes, which may define
     the operator themselves. Lists, strings, and arrays are rejected later, in the code that converts numbers to
     constants.
     """
@@ -176,7 +176,7 @@ def _equality(name: str) -> Callable[[Tensor, Any], Any]:
 def _no_truth(self: Tensor) -> NoReturn:
     raise DTypeError(
         f"{self.name} has no truth value until the graph runs: use g.if_ or g.select to choose by it, or g.run to "
-        "fetch its value; to test whether two tensors are the same object use `a is b`, and to find one in a list "
+        "fetch its value; to test whether two tensors are the same object, use `a is b`, and to find one in a list "
         "any(t is a for t in tensors)"
     )
 

@@ -47,10 +47,10 @@ def load(
 ) -> Model:
     """Load a model from a Core ML package or file.
 
-    Inputs keep their names and dynamic dimensions, and outputs their names. A floating-point constant with more than
-    one element becomes a variable, one of the model's parameters, if it is used as a weight: of a convolution, matmul,
-    recurrent layer, normalization, lookup, or prelu, or as an operand of +, -, *, or /. All other constants remain
-    constants. Compressed weights (quantized, palettized, or sparse) are decompressed.
+    Inputs keep their names and dynamic dimensions, and outputs keep their names. A floating-point constant with more
+    than one element becomes a variable, one of the model's parameters, if it is used as a weight: of a convolution,
+    matmul, recurrent layer, normalization, lookup, or prelu, or as an operand of +, -, *, or /. All other constants
+    remain constants. Compressed weights (quantized, palettized, or sparse) are decompressed.
 
     Images are arrays with values from 0 to 255, of shape (1, channels, height, width) in ML Programs, with the channel
     order specified by the model. A classifier returns the index of the class, and the scores as one array;

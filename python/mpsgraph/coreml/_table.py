@@ -108,7 +108,7 @@ class Import(Protocol):
 
 
 class Call(Sizes):
-    """A MIL operation as its translation function sees it.
+    """A MIL operation, as passed to its translation function.
 
     It provides the operands, keyed by parameter name, the declared results, and the graph to add operations to.
     """

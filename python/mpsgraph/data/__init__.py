@@ -1,9 +1,9 @@
 """Data for training: shuffled batches that can be resumed, file readers, and the digits dataset of the demo.
 
 `batches` takes a dataset of arrays of equal length, such as inputs and labels; `bucketed` takes sequences of different
-lengths; `loaded` takes anything with samples by index and reads them ahead with workers: memory maps, `hdf5` files,
-`columns` of tables, images of an `image_folder`, `windows` of a text. Readers read existing files; nothing is
-downloaded.
+lengths; `loaded` takes any object that returns samples by index, such as memory maps, `hdf5` files, `columns` of
+tables, images of an `image_folder`, or `windows` of a text, and reads samples ahead with workers. Readers read existing
+files; nothing is downloaded.
 """
 
 from .batches import Batches, Dataset, batches

@@ -1,4 +1,4 @@
-"""Batches of a dataset in an order that depends only on seed and epoch and can be resumed anywhere.
+"""Batches of a dataset, in an order that depends only on seed and epoch and can be resumed at any batch.
 
 Each batch is a new tuple of arrays, which `Trainer.train_step` may keep. The position is part of a small state, so a
 checkpoint in the middle of an epoch continues with the next batch.

@@ -1,8 +1,9 @@
-"""Batches of sequences of similar length, which need little padding and few shapes to compile for.
+"""Batches of sequences of similar length, which need little padding and few compiled shapes.
 
-Boundaries are maximum lengths. Each sequence is assigned to the bucket with the smallest boundary that is not exceeded.
-All sequences of a batch come from the same bucket and are padded to its boundary. Order and state are as for `batches`:
-seed and epoch determine the order, and a checkpoint in the middle of an epoch continues with the next batch.
+Boundaries are maximum lengths. Each sequence is assigned to the bucket with the smallest boundary that is not less than
+the sequence's length. All sequences of a batch come from the same bucket and are padded to its boundary. Order and
+state are as for `batches`: seed and epoch determine the order, and a checkpoint in the middle of an epoch continues
+with the next batch.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class Buckets(Batches):
         boundaries: Increasing maximum lengths of the buckets, or None.
         shuffle: Whether each epoch has a different order.
         seed: Seed of the order.
-        drop_last: Whether to omit batches that are smaller.
-        padding: Value after the end of sequences.
-        with_lengths: Whether each batch ends with the lengths.
+        drop_last: Whether to omit batches with fewer samples.
+        padding: Value to store after the end of each sequence.
+        with_lengths: Whether the last item of each batch is an array of the sequences' lengths.
 
     Raises:
         ShapeError: If the columns, boundaries, or batch_size are invalid.
-        DTypeError: If padding does not fit the dtype of the sequences.
+        DTypeError: If the dtype of the sequences cannot represent padding.
 
     Example:
         >>> sequences = [np.ones(n, np.float32) for n in (3, 5, 7, 2)]
@@ -173,16 +174,16 @@ def bucketed(
         shuffle: Whether the order of samples and batches differs in each epoch, determined by seed and epoch. Defaults
             to True.
         seed: Seed of the order. Defaults to 0.
-        drop_last: Whether to omit batches that are smaller, at most one per bucket. Defaults to False.
-        padding: Value after the end of sequences. Defaults to 0.
-        with_lengths: Whether each batch ends with the lengths, int32 (batch,). Defaults to False.
+        drop_last: Whether to omit batches with fewer samples, of which each bucket has at most one. Defaults to False.
+        padding: Value to store after the end of each sequence. Defaults to 0.
+        with_lengths: Whether the last item of each batch is the sequences' lengths, int32 (batch,). Defaults to False.
 
     Returns:
         An iterable over tuples of arrays.
 
     Raises:
         ShapeError: If the columns, boundaries, or batch_size are invalid.
-        DTypeError: If padding does not fit the dtype of the sequences.
+        DTypeError: If the dtype of the sequences cannot represent padding.
 
     Example:
         >>> words = [np.arange(1, n + 1) for n in (2, 9, 3)]

@@ -45,13 +45,13 @@ class Loader(Batches):
         drop_last: Whether to omit the last batch if it is smaller.
         workers: Number of workers, or 0.
         processes: Whether workers are processes instead of threads.
-        prefetch: Number of batches kept ready beyond those being read.
+        prefetch: Number of batches to keep ready in addition to those being read.
         transform: Function (sample, numpy generator) that returns the sample to use, or None.
 
     Raises:
         GraphError: If dataset is not a dataset, or processes is set without workers.
-        ShapeError: If batch_size is below 1, datasets of a tuple differ in length, or samples do not fit into one
-            batch.
+        ShapeError: If batch_size is below 1, datasets of a tuple differ in length, or the samples of a batch differ in
+            structure or shape.
 
     Example:
         >>> data = mg.data.loaded(np.arange(6), 2, shuffle=False)
@@ -153,7 +153,7 @@ class _Side:
 
 
 class _Reader:
-    """Reads samples and combines them into batches. Each worker process gets a copy of the reader."""
+    """An object that reads samples and combines them into batches. Each worker process gets a copy of it."""
 
     def __init__(self, dataset: Any, transform: Transform | None, seed: int) -> None:
         self.dataset, self.transform, self.seed = dataset, transform, seed
@@ -250,7 +250,7 @@ def loaded(
         workers: Number of batches read at the same time; 0, the default, reads each batch when it is requested.
         processes: Whether workers are processes, started by spawn, which get a pickled copy of the dataset; use them if
             samples are computed by Python code. Defaults to False, which uses threads, suited to files and numpy.
-        prefetch: Number of batches kept ready beyond those being read. Defaults to 2.
+        prefetch: Number of batches to keep ready in addition to those being read. Defaults to 2.
         transform: Function (sample, numpy generator) that returns the sample to use. The generator depends only on
             seed, epoch, and sample, so results do not depend on workers. Defaults to none.
 
@@ -259,8 +259,8 @@ def loaded(
 
     Raises:
         GraphError: If dataset is not a dataset, processes is set without workers, or a worker process dies.
-        ShapeError: If batch_size is below 1, datasets of a tuple differ in length, or samples do not fit into one
-            batch.
+        ShapeError: If batch_size is below 1, datasets of a tuple differ in length, or the samples of a batch differ in
+            structure or shape.
 
     Example:
         >>> class Squares:

@@ -99,7 +99,7 @@ class Windows:
 def windows(tokens: np.ndarray | Sequence[np.ndarray], length: Size, stride: Size | None = None) -> Windows:
     """Create a dataset of windows of a text for next-token training, for use with `loaded`.
 
-    Sample i is (tokens, the tokens one position later), int32 (length,) each.
+    Sample i is a pair of int32 arrays (length,): the tokens of window i, and the tokens one position later.
 
     Args:
         tokens: Integer array (n,), such as a memory map of a corpus, or a list of arrays to concatenate.

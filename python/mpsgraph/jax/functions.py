@@ -87,8 +87,8 @@ class Function:
     """A graph as a pure JAX function, created by `mpsgraph.jax.function`.
 
     The function can be jitted, differentiated, mapped, and exported like any JAX function. `state()` returns the
-    initial state, the current values of the variables. If an operation that requires valid indices gets an out-of-range
-    index, floating-point targets are NaN and the state is unchanged.
+    initial state, which consists of the current values of the variables. If an operation that requires valid indices
+    gets an out-of-range index, floating-point targets are NaN and the state is unchanged.
 
     Attributes:
         graph: The graph.

@@ -229,7 +229,7 @@ def _within(numbers: Iterable[int], count: int) -> set[int]:
 
 
 def _type(value: Any) -> Any:
-    """Return the properties of an argument on which the choice of the executable depends: its shape and dtype."""
+    """Return the properties of an argument that select the executable: its shape and dtype."""
     if isinstance(value, jax.core.Tracer):
         raise UnsupportedError(
             "[jit] JAX cannot trace through a function compiled with mpsgraph.jax.jit: put the transformation inside, "

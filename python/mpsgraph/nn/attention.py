@@ -72,8 +72,8 @@ class MultiheadAttention(Module):
     The layers query, key, and value project their inputs, which are then split into heads. Each head computes softmax(q
     k^T / sqrt(embed_dim / num_heads) + mask) v. The heads are concatenated and projected by the layer output.
 
-    A query whose keys are all masked, such as a padding row, gets a zero attention result, which the output projection
-    turns into its bias; no gradient flows through it.
+    If all keys of a query are masked, as in a padding row, the attention result is zero, so the output for this query
+    is the bias of the output projection, and no gradient flows through the query.
 
     Args:
         embed_dim: Number of output features, a multiple of num_heads.
@@ -265,7 +265,7 @@ class MultiheadAttention(Module):
         return found
 
     def _padding_of(self, key: Tensor) -> Tensor | None:
-        """Return the padding mask of the keys, True at padding, from the mask attached to them, or None."""
+        """Return a mask of the keys that is True at padding, derived from the mask attached to the keys, or None."""
         g, real = graph_of(key), mask_of(key)
         if real is None:
             return None
@@ -276,7 +276,8 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Apply the position encoding and the cache to queries, keys, and values.
 
-        Return the queries, keys, and values to use in attention, and a term to add to the scores, or None.
+        Return the queries, keys, and values to use in attention, and a term to add to the scores (None if there is
+        none).
         """
         g, added = graph_of(q), None
         if self.positions is None and cache is None:

@@ -1,9 +1,9 @@
 """Assignments to attributes of layers after their construction.
 
 Assigning an argument of the constructor, as in `pool.kernel_size = 3`, has the effect of constructing the layer with
-it: the value is checked and converted in the same way, and attributes that the constructor computes from it follow.
-What cannot take effect raises an error: attributes that variables were created from, and arguments that the constructor
-passes on to other layers.
+it: the value is checked and converted in the same way, and attributes that the constructor computes from the value are
+updated. An assignment that cannot take effect raises an error. This applies to attributes from which variables were
+created, and to arguments that the constructor passes on to other layers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _constructions = _Constructions()
 
 
 def noting_construction(initialise: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a constructor so that assignments in it are known to be part of the construction."""
+    """Wrap a constructor so that assignments to attributes within it count as part of the construction."""
 
     @functools.wraps(initialise)
     def initialised(self: Any, *arguments: Any, **options: Any) -> None:
@@ -60,7 +60,7 @@ def assignments(module: Module, name: str, value: Any) -> dict[str, Any]:
 
     Raises:
         GraphError: If the attribute cannot change.
-        Error: Whatever the constructor raises for the value.
+        Error: If the constructor does not accept the value; this is the constructor's own error.
     """
     kind: Any = type(module)
     known = vars(module).get(name, _ABSENT)
@@ -143,7 +143,7 @@ def _variable_names(kind: type) -> frozenset[str]:
 
 @cache
 def _unstored_arguments(kind: type) -> frozenset[str]:
-    """Return the names of a layer's constructor arguments that no attribute has, so that setting one has no effect."""
+    """Return the names of a layer's constructor arguments that are not attributes: setting them has no effect."""
     names = set(_parameters(kind))
     for owner in kind.__mro__:
         names -= {*vars(owner), *vars(owner).get("__annotations__", ())}
@@ -152,7 +152,7 @@ def _unstored_arguments(kind: type) -> frozenset[str]:
 
 
 def names_in(function: Any) -> set[str]:
-    """Return the names of attributes and globals in a function and in those that it defines."""
+    """Return the names of attributes and globals that a function, and the functions defined in it, use."""
     code = getattr(function, "__code__", function)
     if not hasattr(code, "co_names"):
         return set()

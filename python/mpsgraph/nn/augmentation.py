@@ -1,8 +1,8 @@
 """Augmentation layers, which alter images at random in training mode.
 
 In inference mode images pass unchanged (RandomCrop takes the center). The work is done in the graph. Each sample has
-its own random draws, which come from the graph's random state: seed and step determine them, and checkpoints preserve
-them. Images are floating point, (N, H, W, C), or (N, C, H, W) with data_layout "NCHW".
+its own random numbers, drawn from the graph's random state. The seed and the step determine this state, and checkpoints
+contain it. Images are floating point, (N, H, W, C), or (N, C, H, W) with data_layout "NCHW".
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class RandomCrop(_Augmentation):
 
     Args:
         size: Height and width of the crop; an int means a square.
-        padding: Zeros to add on each side of the image before cropping, as in PyTorch. Defaults to 0.
+        padding: Number of zero pixels to add on each side of the image before cropping, as in PyTorch. Defaults to 0.
         data_layout: "NHWC" (channels last, the default) or "NCHW".
 
     Raises:
@@ -343,7 +343,7 @@ _TRIES = 32
 
 @checked
 def mixup(x: Tensor, y: Tensor, alpha: Positive = 0.2) -> tuple[Tensor, Tensor]:
-    """Mix each sample and label with the previous ones in the batch, for use in a `training_step`.
+    """Mix each sample and its label with the previous sample and label of the batch, for use in a `training_step`.
 
     Returns share * a + (1 - share) * b for each sample a and the sample b before it, with a share drawn from
     Beta(alpha, alpha) for each sample.

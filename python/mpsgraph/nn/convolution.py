@@ -488,7 +488,7 @@ class Unfold(Module):
 
 
 class Fold(Unfold):
-    """Add up the windows that Unfold extracts into images of a given size.
+    """Build images of a given size by adding up windows such as those that Unfold extracts.
 
     Each element is added to the pixel it was taken from, so overlapping windows accumulate. Maps an input of shape (N,
     H_out * W_out, kernel_h * kernel_w * C) to (N, output_h, output_w, C), or (N, C * kernel_h * kernel_w, H_out *
@@ -506,7 +506,7 @@ class Fold(Unfold):
         dilation: Alias of dilations.
 
     Raises:
-        ShapeError: If the feature axis does not hold a whole number of windows, or any other size does not fit.
+        ShapeError: If the size of the feature axis is not a multiple of the window's, or another size is wrong.
         GraphError: If data_layout is unknown, or an argument is passed under both of its names.
 
     Example:

@@ -87,11 +87,11 @@ def sampled(
 class Generator:
     """Continues token sequences with a language model and its key-value cache.
 
-    Copies the values of the model when it is created and at each `load`.
+    The generator copies the model's values when it is created and at each `load`.
 
     Args:
-        model: Language model that has been called: takes tokens, int32 (N, L), and `cache`, and returns logits (N, L,
-            V).
+        model: Language model that has been called. It takes tokens, int32 (N, L), and `cache`, and returns logits (N,
+            L, V).
         max_length: Maximum length of a prompt plus the new tokens. Defaults to 256.
         rows: Number of sequences generated at once. Defaults to 1.
         seed: Seed of the sampling. Defaults to 0.
@@ -175,8 +175,8 @@ class Generator:
             early.
 
         Raises:
-            ShapeError: If the prompt has the wrong number of rows, an empty row, or does not fit max_length with its
-                continuation.
+            ShapeError: If the prompt has the wrong number of rows or an empty row, or exceeds max_length together with
+                its continuation.
             DTypeError: If the tokens are not integers.
             OutOfRangeError: If a token is outside the model's vocabulary.
         """
@@ -211,8 +211,8 @@ class Generator:
             An iterator over int32 arrays (rows,), one for each position after the shortest prompt.
 
         Raises:
-            ShapeError: If the prompt has the wrong number of rows, an empty row, or does not fit max_length with its
-                continuation.
+            ShapeError: If the prompt has the wrong number of rows or an empty row, or exceeds max_length together with
+                its continuation.
             DTypeError: If the tokens are not integers.
             OutOfRangeError: If a token is outside the model's vocabulary.
         """
@@ -252,15 +252,15 @@ class Generator:
             prompt: Integer tokens (P,) of one sequence.
             length: Maximum number of tokens to generate.
             end: Token that ends a sequence. Defaults to none.
-            length_penalty: Exponent of the length by which log-probabilities are divided to compare sequences of
-                different lengths, as in Hugging Face's libraries. Defaults to 1.
+            length_penalty: Exponent p: log-probabilities are divided by length^p to compare sequences of different
+                lengths, as in Hugging Face's libraries. Defaults to 1.
 
         Returns:
             The prompt with its continuation, int32, including the end token, and the log-probability of the
             continuation in nats.
 
         Raises:
-            ShapeError: If the prompt is empty or does not fit max_length with its continuation.
+            ShapeError: If the prompt is empty, or exceeds max_length together with its continuation.
             DTypeError: If the tokens are not integers.
             OutOfRangeError: If a token is outside the model's vocabulary.
         """
@@ -380,8 +380,8 @@ def generate(
     Each call compiles the model again. To compile only once, create a `Generator` and reuse it.
 
     Args:
-        model: Language model that has been called: takes tokens, int32 (N, L), and `cache`, and returns logits (N, L,
-            V).
+        model: Language model that has been called. It takes tokens, int32 (N, L), and `cache`, and returns logits (N,
+            L, V).
         prompt: Integer tokens (P,), or several rows of them.
         length: Number of tokens to generate.
         temperature: At least 0; 0 selects the likeliest token. Defaults to 1.
@@ -399,7 +399,7 @@ def generate(
 
     Raises:
         GraphError: If the model has no variables yet.
-        ShapeError: If the prompt is empty, or is more than one row although beams is set.
+        ShapeError: If the prompt is empty, or has more than one row although beams is set.
         DTypeError: If the tokens are not integers.
         OutOfRangeError: If a token is outside the model's vocabulary.
 

@@ -1,4 +1,4 @@
-"""KeyValueCache: stored keys and values of earlier steps, so that a new step computes only its own.
+"""KeyValueCache, which stores keys and values of earlier steps, so that each new step computes only its own.
 
 The keys and values of each attention layer are stored in variables of the cache's maximum length. A call with the cache
 writes the keys and values of its steps at their positions, leaves all other entries unchanged, and attends to all steps
@@ -138,7 +138,7 @@ class KeyValueCache:
         return g.control_dependency([update], lambda: g.read(variable))
 
     def reordered(self, rows: Tensor) -> list[Operation]:
-        """Return operations that reorder the stored sequences: row i becomes what row rows[i] was.
+        """Return operations that reorder the stored sequences: row i receives the contents of row rows[i].
 
         Beam search uses this to keep its best sequences.
 

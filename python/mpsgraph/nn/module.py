@@ -59,7 +59,7 @@ class Module(Tracked, ShowsArguments):
     Attributes:
         training: Mode of the module: True for training, False for inference, or a bool tensor that selects at run time.
         precision: Precision for matrix products and convolutions, "float32", "bfloat16", or "float16"; None inherits
-            it.
+            the enclosing module's.
         passes_mask: Whether the output keeps the time steps, and therefore the mask, of the first input.
         frozen: Whether trainers leave the parameters of this module and its descendants unchanged.
 
@@ -91,7 +91,7 @@ class Module(Tracked, ShowsArguments):
     training: bool | Tensor = True
     """Mode: True for training, False for inference, or a one-element bool tensor that selects at run time."""
     precision: str | None = None
-    """Precision for matrix products and convolutions, "float32", "bfloat16", or "float16"; None inherits it."""
+    """Precision for matrix products and convolutions, such as "float32"; None inherits the enclosing module's."""
     passes_mask = False
     """Whether the output keeps the time steps of the first input, and with them its mask (see nn.masks)."""
     frozen: bool = False
@@ -124,7 +124,7 @@ class Module(Tracked, ShowsArguments):
             return
         raise GraphError(
             f"{type(self).__name__}.{name} cannot be changed, because the module has created its variables from it: "
-            "create a new module, and put it in the place of this one"
+            "create a new module, and replace this one with it"
         )
 
     def build(self, x: Tensor) -> None:
@@ -452,7 +452,7 @@ class Module(Tracked, ShowsArguments):
         return {path: graph.variable_value(variable) for path, variable in self._variables()}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys | None:
-        """Set the values of parameters and buffers. Nothing changes unless the whole state fits.
+        """Set the values of parameters and buffers. If any part of the state does not match, nothing changes.
 
         A module that has not been called yet keeps copies of the values and loads them at the end of its first call,
         which then raises the errors below. To load PyTorch's names and layouts, use `mpsgraph.nn.load_torch`; to load a
@@ -576,7 +576,7 @@ class Module(Tracked, ShowsArguments):
 
         Raises:
             GraphError: If the number of dtypes differs from the number of shapes.
-            Error: Whatever calling the model with such inputs raises.
+            Error: If calling the model with such inputs fails; this is the call's own error.
 
         Example:
             >>> model = mg.nn.Sequential(mg.nn.Linear(32), mg.nn.ReLU(), mg.nn.Linear(10))
@@ -801,7 +801,7 @@ def _variables_in(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, 
 
 
 def _held_variables(modules: Sequence[tuple[str, Module]]) -> Iterator[tuple[str, Module, Tensor, bool]]:
-    """Yield variables that modules hold in attributes but that no module has added.
+    """Yield variables that modules hold in attributes without `add_parameter` or `add_buffer`.
 
     Each variable comes with its dotted path, its module, and whether it is trainable.
     """

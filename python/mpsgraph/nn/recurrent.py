@@ -236,7 +236,7 @@ class RNN(_Recurrent):
         bias_hh_l0: (hidden_size,); absent if bias or recurrent_bias is False.
 
     Raises:
-        ShapeError: If the input is not 3-D, or lengths or mask does not fit it.
+        ShapeError: If the input is not 3-D, or lengths or mask has the wrong shape.
         DTypeError: If lengths are not integers, or mask is not bool.
         GraphError: If dropout is out of range, or both lengths and mask are passed.
         OutOfRangeError: If a length is negative or exceeds the number of steps.
@@ -292,7 +292,7 @@ class RNN(_Recurrent):
             axes ordered as in x.
 
         Raises:
-            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            ShapeError: If x is not 3-D, or lengths or mask has the wrong shape.
             DTypeError: If lengths are not integers, or mask is not bool.
             GraphError: If both lengths and mask are passed.
             OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
@@ -316,7 +316,7 @@ class RNN(_Recurrent):
             can be passed to another call.
 
         Raises:
-            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            ShapeError: If x is not 3-D, or lengths or mask has the wrong shape.
             DTypeError: If lengths are not integers, or mask is not bool.
             GraphError: If both lengths and mask are passed.
             OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
@@ -374,7 +374,7 @@ class LSTM(_Recurrent):
         bias_hh_l0: (4 * hidden_size,); absent if bias or recurrent_bias is False.
 
     Raises:
-        ShapeError: If the input is not 3-D, or lengths or mask does not fit it.
+        ShapeError: If the input is not 3-D, or lengths or mask has the wrong shape.
         DTypeError: If lengths are not integers, or mask is not bool.
         GraphError: If dropout is out of range, or both lengths and mask are passed.
         OutOfRangeError: If a length is negative or exceeds the number of steps.
@@ -412,7 +412,7 @@ class LSTM(_Recurrent):
             axes ordered as in x.
 
         Raises:
-            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            ShapeError: If x is not 3-D, or lengths or mask has the wrong shape.
             DTypeError: If lengths are not integers, or mask is not bool.
             GraphError: If both lengths and mask are passed.
             OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
@@ -442,7 +442,7 @@ class LSTM(_Recurrent):
             (num_layers * directions, N, hidden_size) each, which can be passed to another call.
 
         Raises:
-            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            ShapeError: If x is not 3-D, or lengths or mask has the wrong shape.
             DTypeError: If lengths are not integers, or mask is not bool.
             GraphError: If both lengths and mask are passed.
             OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
@@ -501,7 +501,7 @@ class GRU(_Recurrent):
         bias_hh_l0: (3 * hidden_size,); absent if bias or recurrent_bias is False.
 
     Raises:
-        ShapeError: If the input is not 3-D, or lengths or mask does not fit it.
+        ShapeError: If the input is not 3-D, or lengths or mask has the wrong shape.
         DTypeError: If lengths are not integers, or mask is not bool.
         GraphError: If dropout is out of range, or both lengths and mask are passed.
         OutOfRangeError: If a length is negative or exceeds the number of steps.
@@ -533,7 +533,7 @@ class GRU(_Recurrent):
             axes ordered as in x.
 
         Raises:
-            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            ShapeError: If x is not 3-D, or lengths or mask has the wrong shape.
             DTypeError: If lengths are not integers, or mask is not bool.
             GraphError: If both lengths and mask are passed.
             OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.
@@ -557,7 +557,7 @@ class GRU(_Recurrent):
             can be passed to another call.
 
         Raises:
-            ShapeError: If x is not 3-D, or lengths or mask does not fit it.
+            ShapeError: If x is not 3-D, or lengths or mask has the wrong shape.
             DTypeError: If lengths are not integers, or mask is not bool.
             GraphError: If both lengths and mask are passed.
             OutOfRangeError: If a length is negative or exceeds the number of steps; for tensors, at run time.

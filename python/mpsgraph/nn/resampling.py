@@ -28,7 +28,7 @@ def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:
 
 
 def _nearest(size: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each output pixel, the nearest source pixel as the graph computes it, and as PyTorch computes it.
+    """Return the nearest source pixel of each output pixel in two arrays: as the graph and as PyTorch computes it.
 
     PyTorch multiplies in float32 by 1 / scale, which can select a different pixel.
     """
@@ -51,8 +51,8 @@ class Upsample(Module):
         data_layout: "NHWC" (channels last, the default) or "NCHW".
 
     Raises:
-        ShapeError: If not exactly one of size and scale_factor is given, scale_factor is not positive, or the input is
-            not 4-D, or, for scale_factor, has dynamic height or width.
+        ShapeError: If size and scale_factor are both given or both missing, scale_factor is not positive, the input is
+            not 4-D, or scale_factor is given and the input's height or width is dynamic.
         GraphError: If mode or data_layout is unknown.
 
     Example:
@@ -174,7 +174,7 @@ class ZeroPad2d(Module):
     """Pad images with zeros.
 
     Args:
-        padding: Pixels to add on each side, an int or (left, right, top, bottom), as in PyTorch.
+        padding: Number of pixels to add on each side, an int or (left, right, top, bottom), as in PyTorch.
         data_layout: "NHWC" (channels last, the default) or "NCHW".
 
     Raises:
@@ -204,7 +204,7 @@ class ReflectionPad2d(ZeroPad2d):
     """Pad images with their reflection, without repeating the edge pixels.
 
     Args:
-        padding: Pixels to add on each side, an int or (left, right, top, bottom), as in PyTorch.
+        padding: Number of pixels to add on each side, an int or (left, right, top, bottom), as in PyTorch.
         data_layout: "NHWC" (channels last, the default) or "NCHW".
 
     Raises:
@@ -225,7 +225,7 @@ class ReplicationPad2d(ZeroPad2d):
     """Pad images by repeating their edge pixels.
 
     Args:
-        padding: Pixels to add on each side, an int or (left, right, top, bottom), as in PyTorch.
+        padding: Number of pixels to add on each side, an int or (left, right, top, bottom), as in PyTorch.
         data_layout: "NHWC" (channels last, the default) or "NCHW".
 
     Raises:

@@ -32,7 +32,7 @@ class RealSteps:
     Raises:
         GraphError: If both or neither of lengths and mask are given.
         DTypeError: If lengths are not integers, or mask is not bool.
-        ShapeError: If lengths or mask does not fit x.
+        ShapeError: If lengths or mask has the wrong shape.
         OutOfRangeError: If a length is negative or exceeds T; for tensors, at run time.
     """
 
@@ -84,9 +84,7 @@ class RealSteps:
         return self.gathered(y, self.turned)
 
     def last(self, y: Tensor, before: Tensor | None) -> Tensor:
-        """Return the last real step of each packed sequence, (1, N, features). An empty sequence gives `before`, or
-        zeros.
-        """
+        """Return the last real step of each packed sequence (1, N, features); for an empty one, `before` or zeros."""
         g = graph_of(y)
         row = g.coordinate_along_axis(1, shape_of_sizes(y, [1, self.rows]))
         found = self.gathered(y, g.maximum(self.lengths - 1, 0), row)

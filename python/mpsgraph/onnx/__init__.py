@@ -44,15 +44,15 @@ def load(
     """Load a model from an ONNX file.
 
     Inputs and outputs keep their names and dynamic dimensions. Floating-point initializers of rank 1 or more become
-    variables, the model's parameters; all other initializers become constants.
+    variables, which are the model's parameters; all other initializers become constants.
 
     Some exporters store weights in Constant nodes instead of initializers. A Constant node becomes a variable, named
     after its result, if all of these conditions hold:
 
     - It holds a floating-point tensor with more than one element.
     - It is in the main graph, not in a function, branch, or loop.
-    - A convolution, matmul, recurrent layer, normalization, lookup, PRelu, or one of +, -, *, and / combines it with
-      values computed from the inputs. The constant may be cast, transposed, or reshaped first.
+    - A convolution, matmul, recurrent layer, normalization, lookup, PRelu, or one of +, -, *, and / combines the
+    constant with values computed from the inputs. The constant may be cast, transposed, or reshaped first.
 
     If input values determine shapes inside the model, the function returns a `DeferredModel`, which builds its graph on
     the first run.

@@ -162,9 +162,7 @@ def _digest(graph: GraphProto, weights: Container[str]) -> str:
 
 
 def description_of(model: ModelProto) -> dict[str, Any] | None:
-    """Return the description stored in a model file, or None if there is none or the file's nodes were changed after
-    the export.
-    """
+    """Return a model file's description, or None if it has none or its nodes were changed after the export."""
     stated = next((entry.value for entry in model.metadata_props if entry.key == KEY), None)
     if stated is None or model.producer_name != "mpsgraph":
         return None
@@ -235,7 +233,7 @@ class Rebuilt:
         self.graph.set_location(f"{kind} '{name}'")
         if kind == "read" and self._tensors[entry["inputs"][0]].operation.kind == "constant":
             weight: Operation = self._tensors[entry["inputs"][0]].operation
-            return weight  # A weight excluded from training is a constant, so there is nothing to read.
+            return weight  # A weight excluded from training is a constant, so no read operation is needed.
         if kind == "variable" and "file" in entry:
             return self._weight(entry["file"]).operation
         if kind in ("constant", "variable"):

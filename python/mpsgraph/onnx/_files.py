@@ -75,7 +75,7 @@ def type_name(number: int) -> str:
 
 
 def dtype_of(number: int, what: str) -> DType:
-    """Return the dtype for an ONNX element type, or raise UnsupportedError for strings, 8-bit floats, and the like."""
+    """Return the dtype for an ONNX element type. Raise UnsupportedError for other types, such as strings."""
     name = _TYPES[number][1] if number in _TYPES else None
     if name is None:
         remedy = "; encode strings as integers" if number == TensorProto.STRING else ""

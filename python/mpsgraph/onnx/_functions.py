@@ -1,4 +1,4 @@
-"""Lookup of the operators of a model, each of which has a translation function or a body of simpler nodes.
+"""Lookup of a model's operators. An operator has a translation function or a body of simpler nodes.
 
 The version of an operator is determined from our own table of the standard (_standard.py), not from the installed onnx
 package. Before an import, a survey of the whole model reports all unsupported operators, unsupported element types, and
@@ -37,7 +37,7 @@ class Found:
     version: int
     lower: Function | None = None
     body: FunctionProto | None = None
-    # Dict from attribute names to defaults, or None if the operator's attributes are not listed anywhere.
+    # Dict from attribute names to defaults, or None if the operator's attributes are unknown.
     attributes: Mapping[str, Any] | None = None
 
 

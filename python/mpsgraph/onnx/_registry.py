@@ -172,9 +172,7 @@ class Import(Protocol):
 
 
 class Node(Sizes):
-    """A node of an ONNX model as its translation function sees it: operands, attributes, and the graph to add
-    operations to.
-    """
+    """A node of an ONNX model, as passed to its translation function: operands, attributes, and the target graph."""
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ def _default(value: str) -> Any:
 
 @cache
 def _table() -> tuple[dict[str, int], str]:
-    """Return a dict from domains to newest opsets, and the text of the table, in which operators are looked up."""
+    """Return a dict from domains to their newest opsets, and the text of the table that lists the operators."""
     _, _, text = (Path(__file__).parent / "standard.txt").read_text().partition("\n")
     # The text before the first "/" ends with a part of the first operator's line, which is dropped.
     heads = text[: text.index("/")].splitlines()[:-1]

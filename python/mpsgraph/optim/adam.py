@@ -23,7 +23,7 @@ class Adam(Counting):
         beta2: Decay of the mean of squared gradients, in [0, 1). Defaults to 0.999.
         epsilon: Added to the root, above 0. Defaults to 1e-8.
         amsgrad: Whether to divide by the largest mean square so far. Defaults to False.
-        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        weight_decay: The values times this factor are added to the gradient. Defaults to 0.
         corrected_epsilon: Whether to add epsilon as PyTorch does. Defaults to False.
 
     Raises:

@@ -27,7 +27,7 @@ class RMSProp(Optimizer):
         epsilon: Added to the root, above 0. Defaults to 1e-8.
         momentum: Decay of the accumulated steps, in [0, 1). Defaults to 0, no momentum.
         centered: Whether to subtract the squared running mean of the gradients. Defaults to False.
-        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        weight_decay: The values times this factor are added to the gradient. Defaults to 0.
 
     Raises:
         GraphError: If an option is out of range or passed under two names.
@@ -93,7 +93,7 @@ class Adagrad(Optimizer):
         learning_rate: Number or schedule. Defaults to 0.01.
         epsilon: Added to the root, above 0. Defaults to 1e-10.
         initial_sum: Initial sum of squares, at least 0. Defaults to 0.
-        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        weight_decay: The values times this factor are added to the gradient. Defaults to 0.
 
     Raises:
         GraphError: If an option is out of range or passed under two names.
@@ -146,7 +146,7 @@ class AdaDelta(Optimizer):
         learning_rate: Number or schedule that scales the steps. Defaults to 1.
         decay: Decay of the running means, in [0, 1). Defaults to 0.9.
         epsilon: Added inside the roots, above 0. Defaults to 1e-6.
-        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        weight_decay: The values times this factor are added to the gradient. Defaults to 0.
 
     Raises:
         GraphError: If an option is out of range or passed under two names.

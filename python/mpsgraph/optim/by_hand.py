@@ -2,7 +2,7 @@
 
 A program that loads a checkpoint creates its optimizer again, but usually not by the same sequence of assignments.
 Checkpoints therefore contain the values that were assigned. Values passed to the constructor are not stored, so a
-program can continue a checkpoint with other ones.
+program can continue from a checkpoint with different ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def described(optimizers: Sequence[Optimizer]) -> list[dict[str, Any]]:
 
 
 def restore(optimizers: Sequence[Optimizer], states: Sequence[Mapping[str, Any]]) -> None:
-    """Assign the values that `described` returned. Values assigned since construction that are not in it are undone.
+    """Assign the values that `described` returned. All other assignments since construction are undone.
 
     Args:
         optimizers: The optimizers.

@@ -24,7 +24,7 @@ class ParameterGroups(Optimizer):
         optimizer: Optimizer of the parameters that match no group.
         groups: Dict of groups, keyed by a pattern of parameter paths. A pattern such as "head" or "encoder.3" matches
             all parameters under that path, and may contain `*` and `?`, as in "*.bias"; the first matching pattern
-            counts. A group is a dict of options that differ, such as {"learning_rate": 1e-4, "weight_decay": 0.0}, an
+            applies. A group is a dict of options that differ, such as {"learning_rate": 1e-4, "weight_decay": 0.0}, an
             optimizer, or None to freeze its parameters.
 
     Raises:

@@ -39,7 +39,7 @@ class LAMB(Moments):
         beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
         beta2: Decay of the mean of squared gradients, in [0, 1). Defaults to 0.999.
         epsilon: Added to the root, above 0. Defaults to 1e-6.
-        weight_decay: Factor of the values added to the step. Defaults to 0.
+        weight_decay: The values times this factor are added to the step. Defaults to 0.
 
     Raises:
         GraphError: If an option is out of range or passed under two names.
@@ -83,13 +83,14 @@ class LARS(Optimizer):
 
     With d = gradient + weight_decay * values, v = momentum * v + rate * trust_coefficient * |values| / (|d| + epsilon)
     * d and values -= v. With nesterov, momentum * v plus the last term is subtracted instead. The rate is part of v, as
-    in the paper, so lowering it does not shorten momentum already accumulated. Conventions and defaults are optax's.
+    in the paper, so lowering the rate does not reduce momentum that has already accumulated. Conventions and defaults
+    are optax's.
 
     Args:
         learning_rate: Number or schedule. Defaults to 0.01.
         momentum: Decay of the accumulated steps, in [0, 1). Defaults to 0.9.
         nesterov: Whether to use Nesterov momentum. Defaults to False.
-        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        weight_decay: The values times this factor are added to the gradient. Defaults to 0.
         trust_coefficient: Factor of the ratio of norms, above 0. Defaults to 0.001.
         epsilon: Added to the norm of the gradient, at least 0. Defaults to 0.
 

@@ -23,8 +23,8 @@ class LossScaling(Around):
     """Wrap an optimizer for gradients of a scaled loss, with a scale that adapts to overflow.
 
     If a gradient is infinite or NaN, the step changes nothing but the scale, which becomes scale * backoff: weights,
-    optimizer state, and the variables passed to `updates` as restored keep their values. After `interval` good steps in
-    a row, the scale becomes scale * growth, at most 2^24. Checkpoints include the state variables "loss_scale/scale"
+    optimizer state, and the variables passed to `updates` as `restored` keep their values. After `interval` good steps
+    in a row, the scale becomes scale * growth, at most 2^24. Checkpoints include the state variables "loss_scale/scale"
     and "loss_scale/good_steps".
 
     Args:
@@ -69,7 +69,7 @@ class LossScaling(Around):
         self._good_steps: Tensor | None = None
 
     def _require_powers_of_two(self) -> None:
-        """Raise GraphError if initial, growth, or backoff is invalid, which may have been set after construction."""
+        """Raise GraphError if initial, growth, or backoff, which may have been set after construction, is invalid."""
         initial, growth, backoff = self.initial, self.growth, self.backoff
         if not SMALLEST <= initial <= LARGEST or math.frexp(initial)[0] != 0.5:
             raise GraphError(f"LossScaling: initial must be a power of two from 2^-14 to 2^24, got {initial}")

@@ -123,7 +123,8 @@ class Muon(Optimizer):
         adjustment: How the factor depends on the shape (n inputs, m outputs) of the weight: "original", or None, the
             default, for sqrt(max(1, m / n)); "match_rms_adamw" for 0.2 * sqrt(max(n, m)), which allows AdamW's rates
             and decay to be kept.
-        others: Optimizer of parameters of other ranks, such as AdamW(3e-4). None, the default, makes them an error.
+        others: Optimizer of parameters of other ranks, such as AdamW(3e-4). None, the default, raises an error for such
+            parameters.
 
     Raises:
         GraphError: If an option is out of range or passed under two names.

@@ -47,7 +47,7 @@ class NAdam(Moments):
         beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
         beta2: Decay of the mean of squared gradients, in [0, 1). Defaults to 0.999.
         epsilon: Added to the root, above 0. Defaults to 1e-8.
-        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        weight_decay: The values times this factor are added to the gradient. Defaults to 0.
         momentum_decay: Rate at which the momentum approaches beta1. Defaults to 4e-3.
 
     Raises:
@@ -126,7 +126,7 @@ class RAdam(Moments):
         beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
         beta2: Decay of the mean of squared gradients, in [0, 1). Defaults to 0.999.
         epsilon: Added to the root, above 0. Defaults to 1e-8.
-        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        weight_decay: The values times this factor are added to the gradient. Defaults to 0.
 
     Raises:
         GraphError: If an option is out of range or passed under two names.
@@ -208,7 +208,7 @@ class Adamax(Moments):
         beta1: Decay of the mean of gradients, in [0, 1). Defaults to 0.9.
         beta2: Decay of the largest gradient, in [0, 1). Defaults to 0.999.
         epsilon: Added to the magnitude of gradients, above 0. Defaults to 1e-8.
-        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        weight_decay: The values times this factor are added to the gradient. Defaults to 0.
 
     Raises:
         GraphError: If an option is out of range or passed under two names.

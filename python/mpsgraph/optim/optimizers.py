@@ -1,7 +1,7 @@
 """SGD, and the base classes of all optimizers.
 
 An optimizer belongs to one graph: `updates` creates its state variables there and returns the operations of one step.
-The learning rate is an input tensor; the schedule `learning_rate(step)` gives the value to feed.
+The learning rate is an input tensor; the schedule `learning_rate(step)` returns the value to feed.
 """
 
 from __future__ import annotations
@@ -114,9 +114,7 @@ class Optimizer(Tracked, ShowsArguments):
             contract.refuse(contract.named[name], value, (self,))
 
     def rates(self) -> list[Schedule]:
-        """Return the schedules of the rates that each step is fed: one, or one for each parameter group that has its
-        own.
-        """
+        """Return the schedules of the rates fed to each step: one, or one for each group with its own rate."""
         return [self.learning_rate]
 
     def scale_learning_rate(self, factor: float) -> None:
@@ -194,8 +192,8 @@ class Optimizer(Tracked, ShowsArguments):
 
         Args:
             gradients: Dict of gradients, keyed by variable.
-            learning_rate: Rate of the step: a tensor of rank 0, or with as many elements as `rates()` if that is more
-                than one.
+            learning_rate: Rate of the step: a tensor of rank 0, or, if `rates()` returns several schedules, a vector
+                with one rate for each.
 
         Returns:
             The operations that update variables and state.
@@ -365,14 +363,14 @@ class SGD(Optimizer):
 
     With d = gradient + weight_decay * values and v = momentum * v + d, values -= rate * v, or rate * (d + momentum * v)
     with nesterov. Without momentum it is MPSGraph's stochasticGradientDescent. Conventions are PyTorch's.
-    MPSNNOptimizerStochasticGradientDescent has the rate in v, except for Nesterov, which is equivalent while the rate
-    is constant.
+    MPSNNOptimizerStochasticGradientDescent includes the rate in v (except with Nesterov momentum), which is equivalent
+    as long as the rate is constant.
 
     Args:
         learning_rate: Number or schedule. Defaults to 0.01.
         momentum: Decay of the accumulated gradients, in [0, 1). Defaults to 0, no momentum.
         nesterov: Whether to use Nesterov momentum. Defaults to False.
-        weight_decay: Factor of the values added to the gradient. Defaults to 0.
+        weight_decay: The values times this factor are added to the gradient. Defaults to 0.
         decoupled: Whether weight decay instead shrinks the values by rate * weight_decay and stays out of the momentum,
             as in AdamW. Defaults to False.
 

@@ -36,7 +36,7 @@ from .tensors import run
 
 @dataclass
 class Explanation:
-    """Counts of the calls that run in mpsgraph and of the calls that fall back to PyTorch, by operation.
+    """Number of calls of each operation that run in mpsgraph, and of those that fall back to PyTorch.
 
     Attributes:
         graphs: Number of compiled graphs; a forward and a backward pass count as two.
@@ -148,7 +148,7 @@ class _Part(torch.nn.Module):
         self.states = [state for state in g._own_states if state in read]
 
     def run(self, tensors: list[Any] | tuple[Any, ...], places: list[int]) -> list[torch.Tensor]:
-        """Run the executable on some of the given tensors. Random numbers follow from PyTorch's generator."""
+        """Run the executable on some of the given tensors. PyTorch's generator determines the random numbers."""
         if self.states:
             # Each run draws one seed, so torch.manual_seed and saved generator states repeat a run's random numbers.
             seed = int(torch.empty((), dtype=torch.int64).random_())
@@ -164,8 +164,8 @@ class _Part(torch.nn.Module):
 class _Known(FakeTensorProp):
     """Shape propagation that also records the values of symbolic sizes, which not every version of PyTorch does.
 
-    Views are propagated as reshapes: the strides at the time of the trace allowed them as views, but the strides
-    predicted for other sizes may not.
+    Views are propagated as reshapes: the strides at the time of the trace allowed views, but the strides predicted for
+    other sizes may not.
     """
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:

@@ -45,7 +45,7 @@ class Loss:
 
 
 def names_of(module: torch.nn.Module) -> dict[str, str]:
-    """Return a dict from each name of a parameter or buffer to the first name of the same tensor."""
+    """Return a dict that maps each name of a parameter or buffer to the first name of the same tensor."""
     first: dict[int, str] = {}
     found = {}
     for name, tensor in [

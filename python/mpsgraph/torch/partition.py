@@ -51,7 +51,7 @@ _TO_LAST, _TO_SECOND = [0, 2, 3, 1], [0, 3, 1, 2]
 def partition(
     joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
-    """Partition a joint graph into a forward and a backward graph. AOTAutograd calls it as its partition_fn."""
+    """Partition a joint graph into a forward and a backward graph, as AOTAutograd's partition_fn."""
     # If torch.utils.checkpoint has marked which nodes to recompute, its choice is kept.
     if not any("recompute" in node.meta for node in joint.graph.nodes):
         _forget_what_is_not_read(joint.graph)
@@ -157,7 +157,7 @@ class _Again:
         if name in _VIEWS and far == 0:
             return self.is_there(_seen(node), self.FAR) or _seen(node).op != "placeholder"
         if name in _CHEAP and any(_name_of(user) in _HEAVY | _VIEWS for user in node.users if user in self.inside):
-            # The forward graph writes the result to memory in any case, so repeating the node saves nothing.
+            # The forward graph writes the result to memory in any case, so repeating the node would save nothing.
             return False
         return name in _VIEWS | _PARTS | _MADE | _CHEAP and all(self.is_there(n, far) for n in _tensors(node))
 

@@ -1,4 +1,4 @@
-"""Results that are views of one another share memory, as they do in eager PyTorch.
+"""Sharing of memory between results that are views of one another, as in eager PyTorch.
 
 An executable returns each result in memory of its own. If several results of a graph are views of one tensor, the graph
 is changed to return that tensor instead, and the views are made by PyTorch after each run. AOTAutograd does the same
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 Boxed = Callable[[list[Any]], Any]
-"""A compiled function that takes its arguments as one list and empties it.
+"""A compiled function that takes its arguments as one list and empties the list.
 
 The list holds the only references to saved tensors, so each can be freed as soon as it has been read.
 """

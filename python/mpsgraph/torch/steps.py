@@ -113,8 +113,7 @@ class CompiledStep:
         self._built: dict[Any, _Built] = {}
 
     def _state(self, name: str, key: str) -> torch.Tensor:
-        """Return a tensor of the optimizer's state for a parameter. If PyTorch has not created it yet, it is created
-        with zeros.
+        """Return a tensor of the optimizer's state for a parameter, or zeros if PyTorch has not created the tensor yet.
 
         PyTorch's SGD does not store a step count, so the step count is stored in this object.
         """

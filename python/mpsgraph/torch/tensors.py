@@ -63,9 +63,7 @@ def _team() -> tuple[int, int] | None:
 
 
 def _exchange() -> TensorExchange | None:
-    """Return a TensorExchange that uses PyTorch's DLPack functions in C, or None if PyTorch (before 2.10) lacks
-    them.
-    """
+    """Return a TensorExchange that uses PyTorch's DLPack functions in C, or None if PyTorch is older than 2.10."""
     try:
         return TensorExchange((torch.Tensor, torch.nn.Parameter), ["is_conj", "is_neg"], as_array, _team())
     except UnsupportedError:

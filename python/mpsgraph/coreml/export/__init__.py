@@ -66,7 +66,7 @@ def export(
         path: Directory NAME.mlpackage to write. An existing package is replaced.
         inputs: Dict keyed by input name. For a Graph, its values are placeholders; defaults to the placeholders that
             the outputs depend on. For a Module or NNGraph, it has one value per argument, in order: a shape (for
-            float32), a (shape, dtype) pair, or a placeholder to imitate; -1 marks a dynamic dimension.
+            float32), a (shape, dtype) pair, or a placeholder with the same type; -1 marks a dynamic dimension.
         outputs: Dict of tensors, keyed by output name. Required for a Graph; not accepted for a Module or NNGraph.
         target: Oldest system version that must run the package, "iOS15" to "iOS18". Defaults to "iOS17".
         largest: Upper bound of dynamic dimensions. Defaults to 1024.

@@ -117,7 +117,7 @@ def _found_in(x: Tensor, indices: Tensor) -> bool:
 def one_hot(w: Writer, op: Operation) -> Var:
     """Export one-hot encoding as a comparison of the indices with all class numbers.
 
-    An out-of-range index matches no class, so its encoding has no "on" value.
+    An out-of-range index matches no class, so the encoding of such an index has no "on" value.
     """
     if op.attributes["out_of_range"] != "zeros":
         raise NotExpressible(

@@ -145,7 +145,7 @@ def reverse(w: Writer, op: Operation) -> Var:
 def pad(w: Writer, op: Operation) -> Var:
     """Export padding as MIL's pad.
 
-    For modes other than constant, MIL needs the padded axes last, so they are moved there and back.
+    For modes other than constant, MIL needs the padded axes last, so they are moved to the end and back.
     """
     mode, x = op.attributes["mode"], w[op.inputs[0]]
     if mode not in _MODES:

@@ -54,9 +54,7 @@ def known_layers() -> list[str]:
 
 
 class Layer(Sizes):
-    """A neural-network layer as its translation function sees it: parameters, operands, and the graph to add operations
-    to.
-    """
+    """A neural-network layer, as passed to its translation function: parameters, operands, and the target graph."""
 
     def __init__(self, importer: Import, kind: str, name: str, p: Message, xs: Sequence[Tensor], results: int) -> None:
         self.importer, self.kind, self.name, self.p, self.xs, self.results = importer, kind, name, p, list(xs), results

@@ -70,7 +70,7 @@ def all_operations(operations: Iterable[Operation]) -> Iterator[Operation]:
 
 
 class Step:
-    """An operation as its lowering sees it: attributes, operands, result types, and the trace it belongs to."""
+    """An operation, as passed to its lowering: attributes, operands, result types, and the trace it belongs to."""
 
     def __init__(self, operation: Operation, trace: Trace) -> None:
         self.operation, self.trace = operation, trace

@@ -29,6 +29,6 @@ def matrix_multiplication(step: Step, a: Value, b: Value) -> Value:
 
 @lowers("hamming_distance")
 def hamming_distance(step: Step, a: Value, b: Value) -> Value:
-    """Return the Hamming distance between each row of a and each row of b, the number of differing bits."""
+    """Return the Hamming distance, the number of differing bits, between each row of a and each row of b."""
     differing = lax.population_count(jnp.expand_dims(a, -2) ^ jnp.expand_dims(b, -3))
     return jnp.sum(differing.astype(step.dtype), -1, dtype=step.dtype)

@@ -108,7 +108,7 @@ def _spread(incoming: Value, windows: Sequence[Window], source: Sequence[int]) -
 
 
 def _divisors(windows: Sequence[Window], rank: int, includes_padding: bool) -> np.ndarray:
-    """Return, for each window, the number of elements that its average is divided by."""
+    """Return, for each window, the number of elements by which the sum of the window is divided."""
     result = np.ones((1,) * rank)
     for w in windows:
         places = np.arange(w.output)[:, None] * w.stride + np.arange(w.kernel)[None] * w.dilation - w.begin
@@ -209,7 +209,7 @@ def max_pooling_return_indices(step: Step, x: Value) -> tuple[Value, Value]:
 
 
 def _places(step: Step, indices: Value, source: Sequence[int], windows: Sequence[Window]) -> Value:
-    """Return, for each index from max pooling, the number of the first filter tap that it refers to, or -1 for none."""
+    """Return, for each index from max pooling, the number of the first filter tap that it refers to, or -1 if none."""
     counted = _Indices(step, windows, source)
     inside = jnp.ones(source, np.bool_)
     place = jnp.full(indices.shape, -1, np.int32)

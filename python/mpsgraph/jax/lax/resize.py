@@ -39,7 +39,7 @@ def _rounded(place: Value, mode: str) -> Value:
 
 
 class _Resize:
-    """The resizing of an image: computes which input coordinates the output elements read along each axis."""
+    """The resizing of an image. It computes the input coordinates that the output elements read along each axis."""
 
     def __init__(self, step: Step, images: Sequence[int], result: Sequence[int], given: Sequence[Value]) -> None:
         self.step, self.images, self.result = step, images, result

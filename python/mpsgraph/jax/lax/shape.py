@@ -74,9 +74,7 @@ def _recast(x: Value, to: np.dtype) -> Value:
 
 
 def _sources(mode: str, size: int, left: int, right: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each element of a padded axis, the index of the source element that it copies, and the sign that the
-    copy is multiplied by.
-    """
+    """Return the index of the source element that each element of a padded axis copies, and the sign of the copy."""
     place = np.arange(-left, size + right)
     sign = np.ones(len(place), np.int8)
     if mode == "clamp_to_edge":

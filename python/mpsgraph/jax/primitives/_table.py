@@ -75,7 +75,7 @@ def shape_of(aval: Any) -> tuple[int, ...]:
 
 
 class Equation:
-    """A jaxpr equation as its translation function sees it.
+    """A jaxpr equation, as passed to its translation function.
 
     It provides the types of the operands and results, and the graph to add operations to.
     """

@@ -276,7 +276,7 @@ def _triangular_vectors(t: Any) -> Any:
 
 
 def _away(x: Any, smallest: Any) -> Any:
-    """Replace numbers whose absolute value is below a threshold with the threshold.
+    """Replace numbers whose absolute value is below a threshold by the threshold.
 
     The numbers are differences of eigenvalues, and division by them must be safe.
     """

@@ -542,7 +542,7 @@ def multi_label_soft_margin(
         A tensor of rank 0, or the loss of each sample if reduction is "none".
 
     Raises:
-        ShapeError: If logits and labels differ in shape, or weights or class_weights do not fit.
+        ShapeError: If logits and labels differ in shape, or weights or class_weights has the wrong shape.
         GraphError: If reduction is unknown.
         OutOfRangeError: At run time, if an integer label is neither 0 nor 1.
 

@@ -26,8 +26,8 @@ Function = TypeVar("Function", bound=Callable[..., Tensor])
 def selecting(*names: str, axis: int | str | None = None) -> Callable[[Function], Function]:
     """Decorate a loss so that samples whose weight is 0 do not affect it, even if their inputs are infinite or NaN.
 
-    Multiplying a loss by 0 would not do, because 0 * NaN is NaN, also in the gradient. The inputs of such samples are
-    therefore replaced by 0.
+    Multiplying a loss by 0 would not be enough, because 0 * NaN is NaN, in the loss and in its gradient. The inputs of
+    such samples are therefore replaced by 0.
 
     Args:
         *names: Names of the loss's tensors.
@@ -187,8 +187,8 @@ def _used(labels: Tensor, ignore_index: int | None) -> Tensor:
 def reduced(losses: Tensor, reduction: str, weights: Tensor | None = None) -> Tensor:
     """Multiply losses by weights and reduce them.
 
-    A loss whose weight is 0 does not count even if it is infinite or NaN. The losses of this package also select the
-    inputs of such a loss, so that their gradients are 0.
+    A loss whose weight is 0 does not count even if it is infinite or NaN. The losses of this package also replace the
+    inputs of such a loss by 0, so that the gradients of these inputs are 0.
 
     Args:
         losses: Losses of any shape.

@@ -44,8 +44,8 @@ def ctc(
         blank: Class index of the blank. Defaults to 0.
         batch_first: Whether the batch is the first axis of logits. Defaults to True.
         zero_infinity: Whether infinite losses are replaced by 0. Defaults to False.
-        reduction: "mean" (the default) for the mean of losses divided by their numbers of labels, at least 1; "sum"; or
-            "none".
+        reduction: "mean" (the default) for the mean of the losses, each divided by its number of labels (at least 1);
+            "sum"; or "none".
 
     Returns:
         A tensor of rank 0, or the losses (N,) if reduction is "none".

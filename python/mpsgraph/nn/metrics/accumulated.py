@@ -83,7 +83,7 @@ def several_per_row(labels: np.ndarray) -> bool:
     """Return whether labels with a number for each class are independent and so mark any number of classes per sample.
 
     Otherwise, each row is a one-hot vector or the probabilities of the classes. Integer rows are one-hot if they have
-    exactly one 1 and otherwise 0.
+    exactly one 1 and are 0 elsewhere.
     """
     binary = bool(((labels == 0) | (labels == 1)).all())
     one_each = bool((np.count_nonzero(labels, axis=-1) == 1).all())
@@ -108,7 +108,7 @@ def binary_numbers(labels: np.ndarray, ignored: int | None) -> np.ndarray:
 
 
 def scores_of(outputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores and labels as 1-D arrays of equal length. Raise ShapeError if their numbers differ."""
+    """Return scores and labels as 1-D arrays of equal length. Raise ShapeError if the lengths differ."""
     outputs, labels = np.asarray(outputs), np.asarray(labels)
     squeezed = outputs[..., 0] if outputs.ndim == labels.ndim + 1 and outputs.shape[-1] == 1 else outputs
     if squeezed.shape != labels.shape:

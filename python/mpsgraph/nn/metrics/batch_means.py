@@ -1,7 +1,7 @@
 """Metrics that are functions of a model's outputs and the labels and return a mean over the batch, of rank 0.
 
-The meaning of "accuracy" depends on the loss: `metric_named` chooses it accordingly and rejects metrics that do not
-fit.
+The meaning of "accuracy" depends on the loss: `metric_named` chooses the function accordingly, and rejects metrics that
+do not suit the loss.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def class_weights_of(loss: Loss) -> Any:
 
 
 def default_metrics(loss: Loss) -> tuple[str, ...] | None:
-    """Return the default metrics for a loss: accuracy for losses of classes, or None if the loss is unknown."""
+    """Return the default metrics for a loss: accuracy for classification losses, or None if the loss is unknown."""
     function, _ = _parts(loss)
     if function in _OF_CLASSES or function in _BINARY:
         return ("accuracy",)

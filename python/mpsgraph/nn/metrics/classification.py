@@ -31,11 +31,11 @@ Average = Literal["binary", "macro", "micro", "weighted", "none"]
 class Confusion(Accumulated):
     """Base class of metrics computed from a confusion matrix, counts[true, predicted].
 
-    Outputs (..., classes) go with class indices (...); the prediction is the class with the largest output. Outputs
-    (...) or (..., 1), one score per sample, go with labels 0 and 1 (...). Labels with the outputs' shape (..., classes)
-    are one-hot vectors of any dtype if every row seen so far has exactly one 1 and otherwise 0. They are probabilities,
-    of which the largest counts, if they are other floating-point numbers. Otherwise, they are independent labels, for
-    which each output is one score.
+    For outputs (..., classes), labels may be class indices (...), and the prediction is the class with the largest
+    output. For outputs (...) or (..., 1), with one score per sample, labels are 0 or 1 (...). Labels with the outputs'
+    shape (..., classes) are taken as one-hot vectors, whatever their dtype, if every row so far has exactly one 1 and
+    is 0 elsewhere; as probabilities, of which the largest counts, if they are other floating-point numbers; and
+    otherwise as independent labels, for which each output is a separate score.
 
     Args:
         name: Name under which the metric is reported.
@@ -208,7 +208,7 @@ class _OfClasses(Confusion):
         super().__init__(name or type(self).__name__.lower(), num_classes, threshold, ignore_index)
 
     def _of_parts(self, right: Any, true: Any, taken: Any) -> Any:
-        """Return the metric from a class's numbers of correctly predicted, actual, and predicted samples.
+        """Compute the metric of a class from its numbers of correctly predicted, actual, and predicted samples.
 
         Arrays with the counts of all classes give an array of values.
         """

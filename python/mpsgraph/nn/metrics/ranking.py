@@ -51,9 +51,7 @@ class _Scores(Accumulated):
         return self._of(np.cumsum(labels)[last], np.cumsum(~labels)[last])
 
     def _of(self, ones: np.ndarray, zeros: np.ndarray) -> float:
-        """Return the metric from the cumulative numbers of samples of class 1 and 0, for each distinct score in
-        descending order.
-        """
+        """Compute the metric from cumulative counts of the samples of classes 1 and 0, by descending score."""
         raise NotImplementedError
 
 
@@ -66,9 +64,9 @@ class AUC(_Scores):
     """Area under the ROC curve: the probability that a sample of class 1 scores above one of class 0.
 
     Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score. The result
-    is NaN if one of the classes has no samples or an output is NaN. Labels are 0 or 1, one for each score; two outputs
-    also go with one-hot vectors. If there are more than two columns, all columns form one set of scores. Equivalent to
-    scikit-learn's roc_auc_score.
+    is NaN if one of the classes has no samples or an output is NaN. Labels are 0 or 1, one for each score; for two
+    outputs, they may also be one-hot vectors. If there are more than two columns, all columns form one set of scores.
+    Equivalent to scikit-learn's roc_auc_score.
 
     Args:
         name: Name under which the metric is reported. Defaults to "auc".
@@ -98,8 +96,8 @@ class AveragePrecision(_Scores):
     """Average precision: the precision at each recall reached, weighted by the increase in recall.
 
     Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score. The result
-    is NaN if an output is NaN. Labels are 0 or 1, one for each score; two outputs also go with one-hot vectors. If
-    there are more than two columns, all columns form one set of scores. Equivalent to scikit-learn's
+    is NaN if an output is NaN. Labels are 0 or 1, one for each score; for two outputs, they may also be one-hot
+    vectors. If there are more than two columns, all columns form one set of scores. Equivalent to scikit-learn's
     average_precision_score.
 
     Args:

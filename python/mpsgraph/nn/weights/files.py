@@ -67,8 +67,8 @@ def load_safetensors(
     Raises:
         CheckpointError: If a file is missing, truncated, or not a safetensors file.
         GraphError: If strict and names are missing or unexpected, or layout or mapping is invalid.
-        ShapeError: If shapes differ; nothing has changed then.
-        DTypeError: If element types differ; nothing has changed then.
+        ShapeError: If shapes differ; the model is then unchanged.
+        DTypeError: If element types differ; the model is then unchanged.
 
     Source: the format description, github.com/huggingface/safetensors.
 

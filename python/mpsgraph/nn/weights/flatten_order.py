@@ -3,8 +3,8 @@
 In a channels-last model that flattens images, the inputs of the following `Linear` are ordered differently from those
 of the equivalent PyTorch model; where features become images, the same is true of the outputs of the preceding
 `Linear`. The graph shows which layers these are: images are inputs and outputs of channels-last convolutions and
-poolings, and a reshape between an image and a matrix flattens it. Other reshapes do not produce images, for example
-those that produce sequences, which have features last in PyTorch too.
+poolings, and each reshape between an image and a matrix is a flattening or its inverse. Other reshapes do not produce
+images, for example those that produce sequences, which have features last in PyTorch too.
 """
 
 from __future__ import annotations

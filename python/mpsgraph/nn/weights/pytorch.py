@@ -54,9 +54,9 @@ def load_torch(
         The missing and the unexpected names, or None if the model has not been called yet.
 
     Raises:
-        GraphError: If strict and names are missing or unexpected, or mapping is invalid. Nothing has changed then.
-        ShapeError: If shapes differ; the message lists all of them. Nothing has changed then.
-        DTypeError: If element types differ; the message lists all of them. Nothing has changed then.
+        GraphError: If strict and names are missing or unexpected, or mapping is invalid. The model is then unchanged.
+        ShapeError: If shapes differ; the message lists all of them. The model is then unchanged.
+        DTypeError: If element types differ; the message lists all of them. The model is then unchanged.
 
     Source: torch.nn.Module.load_state_dict.
 
@@ -144,8 +144,8 @@ def _orders(model: Module) -> Orders:
 def to_torch(model: Module, *, arrays: bool = False) -> dict[str, Any]:
     """Export the weights in the form that `torch.nn.Module.load_state_dict` takes.
 
-    Names, layouts, and packing are those of PyTorch's layers. This is the inverse of `load_torch`: weights that came
-    from PyTorch are returned bit for bit. Batch normalizations get num_batches_tracked as it was loaded, or 0.
+    Names, layouts, and packing are those of PyTorch's layers. This is the inverse of `load_torch`: weights that were
+    loaded from PyTorch are exported bit for bit. Batch normalizations get num_batches_tracked as it was loaded, or 0.
 
     Args:
         model: Model that has been called.

@@ -84,8 +84,9 @@ def export(
         opset: Version of the ONNX operator set, 18 to 23. Defaults to 20.
         inputs: Dict keyed by input name. For a Graph, its values are placeholders; defaults to the placeholders that
             the outputs depend on. For a Module, it has one value per argument: a shape (for float32), a (shape, dtype)
-            pair, a placeholder or KeyValueCache to imitate, or a tuple of these; -1 marks a dynamic dimension. Values
-            are passed in order as positional arguments, or by keyword if they have the name of an optional argument.
+            pair, a placeholder or KeyValueCache with the same types, or a tuple of these; -1 marks a dynamic dimension.
+            Values are passed in order as positional arguments, or by keyword if they have the name of an optional
+            argument.
         outputs: Dict of tensors, keyed by output name. Required for a Graph; not accepted for a Module or NNGraph.
         updates: Operations, such as assigns, that every run of the exported model must perform.
         callables: Dict of the models that `call` operations refer to, keyed by symbol.

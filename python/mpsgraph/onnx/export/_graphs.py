@@ -1,5 +1,4 @@
-"""Traversal of the operations that the outputs depend on, in the order of their creation, to write each of them as
-ONNX.
+"""Traversal of the operations that the outputs depend on, in creation order, to write each of them as ONNX.
 
 Operations that ONNX cannot express are collected, so that one error can report all of them.
 """

@@ -152,8 +152,7 @@ def lstm(w: Writer, op: Operation) -> list[str]:
 
 
 def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | None:
-    """Find the slices in the graph that take the last cell state of a direction, and map each to the index of the
-    direction.
+    """Return a dict that maps each slice that takes the last cell state of a direction to the direction's index.
 
     Returns None if the graph also uses the cell states of other time steps.
 

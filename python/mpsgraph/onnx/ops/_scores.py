@@ -39,7 +39,7 @@ def transformed(node: Node, x: Tensor, transform: str) -> Tensor:
 
 
 def _softmax_of_what_is_not_zero(node: Node, x: Tensor) -> Tensor:
-    """Return a softmax over classes in which scores of zero do not take part.
+    """Return a softmax over classes that excludes scores of zero.
 
     Scores that are zero or close to zero are left out of the sum; each of them is multiplied by exp(-max) instead.
     """
@@ -66,7 +66,7 @@ def _probit(node: Node, x: Tensor) -> Tensor:
 
 
 def with_other_class(node: Node, score: Tensor, transform: str, complements: bool) -> Tensor:
-    """Return scores of shape (n, 2) from scores of shape (n, 1) that belong to the second of two classes.
+    """Return the scores (n, 2) of two classes, given the scores (n, 1) of the second class.
 
     The score of the first class is 1 - score if scores are probabilities (`complements`), and -score otherwise. Softmax
     is not applied to such a pair.

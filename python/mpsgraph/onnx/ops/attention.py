@@ -149,7 +149,7 @@ def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, b
 
 
 def _offset(node: Node, lengths: Tensor | None, rows: int | Tensor) -> Tensor | None:
-    """Return how many keys precede the key at the first query's position, or None if there are never any."""
+    """Return the number of keys before the key at the first query's position, or None if there are never any."""
     g = node.g
     if lengths is not None:
         return g.subtraction(lengths, rows)

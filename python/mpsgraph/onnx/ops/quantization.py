@@ -116,7 +116,7 @@ def dynamic_quantize_linear(node: Node) -> Results:
 def _requantized(node: Node, sums: Tensor, factor: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     """Convert sums of integer products to quantized integers.
 
-    A sum stands for the real number sum * factor, and is quantized with `scale` and the zero point `zero`.
+    A sum represents the real number sum * factor, which is quantized with `scale` and the zero point `zero`.
     """
     g = node.g
     real = g.multiplication(g.cast(sums, float32), g.division(factor, in_float32(node, scale)))

@@ -9,8 +9,8 @@ element is nearest. The scale is the float32 quotient of the sizes if the sizes 
 coordinate within 1e-6 of the middle between two elements as a tie, also as in ONNX Runtime.
 
 With align_corners and tf_crop_and_resize, coordinates follow from the integer output size, as in PyTorch and ONNX
-Runtime. The reference implementation in the onnx package uses the unrounded scale * size, so that resizing length 3 by
-2.5 would not align the last element with the corner.
+Runtime. The reference implementation in the onnx package uses the unrounded scale * size, which would not align the
+last element with the corner when length 3 is resized by 2.5.
 
 Nearest and linear resizing without a change of size return the operand, even for a scale of 1.2 whose output size is
 rounded down. PyTorch and ONNX Runtime do the same.

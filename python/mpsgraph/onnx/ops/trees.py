@@ -37,7 +37,7 @@ class Forest:
     modes: np.ndarray  # LEAF or an index into _MODES.
     yes: np.ndarray  # The next node if the comparison is true.
     no: np.ndarray
-    missing: np.ndarray  # Whether NaN takes the true branch.
+    missing: np.ndarray  # Whether a NaN feature takes the true branch.
     roots: np.ndarray
     weights: np.ndarray  # Shape (nodes, targets), with NaN where a leaf does not contribute to a target.
     members: dict[int, np.ndarray]  # Maps BRANCH_MEMBER nodes to the values that they compare with.

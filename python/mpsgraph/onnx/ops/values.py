@@ -13,7 +13,7 @@ from ...interchange.data_dependent import DataDependent
 from .._registry import Node, Results, operator
 from ._compose import cast, counted, in_float32
 
-MOST_ELEMENTS = 2**31  # Maximum size of a value determined by numbers in the file.
+MOST_ELEMENTS = 2**31  # Maximum number of elements of a value whose size is stored in the file.
 
 
 @operator("Constant", upto=25)

@@ -49,9 +49,7 @@ def prims(*names: str) -> Callable[[Function], Function]:
 
 
 def own(name: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers the translation of a mpsgraph operation that torch/recurrent.py defines in
-    PyTorch.
-    """
+    """Return a decorator that registers the translation of an operation that torch/recurrent.py defines in PyTorch."""
 
     def enter(function: Function) -> Function:
         _OWN[name] = function

@@ -15,18 +15,18 @@ from ._table import Call, aten, library, shape_of
 
 @dataclass
 class _Tiles:
-    """Where the rows of each group are in the tiles. All tensors hold int32 indices, except `used`."""
+    """The positions of each group's rows in the tiles. All tensors hold int32 indices, except `used`."""
 
     group: Tensor
     """The group of each tile."""
     row: Tensor
     """The row of each slot of each tile, of shape (tiles, rows per tile), clipped to the rows that exist."""
     used: Tensor
-    """Which slots hold a row, of shape (tiles, rows per tile, 1)."""
+    """Whether each slot holds a row, of shape (tiles, rows per tile, 1)."""
     slot: Tensor
     """The slot of each row in the flattened tiles."""
     inside: Tensor
-    """Which rows belong to a group, of shape (rows, 1). The offsets may end before the last row."""
+    """Whether each row belongs to a group, of shape (rows, 1). The offsets may end before the last row."""
 
 
 def _tiles(call: Call, offsets: Tensor, rows: int) -> _Tiles:
@@ -41,7 +41,7 @@ def _tiles(call: Call, offsets: Tensor, rows: int) -> _Tiles:
     tile_starts = tile_ends - tiles_of_each
 
     def group_of(places: Tensor, limits: Tensor) -> Tensor:
-        """Return the number of groups that end at or before each place."""
+        """Return the number of groups that end at or before each index."""
         past = g.greater_than_or_equal_to(g.expand_dims(places, 1), g.expand_dims(limits, 0))
         return g.minimum(g.reshape(g.reduction_sum(g.cast(past, int32), 1), [-1]), groups - 1)
 

@@ -56,8 +56,8 @@ def full(g: Graph, value: float, like: Tensor) -> Tensor:
 def absent(g: Graph, mask: Tensor, x: Tensor, instead: float) -> Tensor:
     """Replace the elements of x that a mask selects with a harmless number.
 
-    The caller's formula would be NaN or infinite for these elements. With the harmless number, its result is either
-    correct or is not used.
+    The caller's formula would be NaN or infinite for these elements. With the harmless number, the formula's result is
+    either correct or not used.
     """
     return g.select(mask, full(g, instead, x), x)
 
