@@ -54,7 +54,8 @@ py::object text_of(std::string_view message) {
   return py::reinterpret_steal<py::object>(text);
 }
 
-// The name differs from that of message_of() below, which it would hide in all files of this unity build.
+// This function must not be named message_of, too, because it would then hide the function of that name below in all
+// files of this unity build.
 py::object python_message_of(const std::exception& error) {
   const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   return text_of(memory ? "out of memory: use smaller shapes or batches" : error.what());

@@ -1,4 +1,4 @@
-// Limits for untrusted input (mpsgraph/core/limits.h), which python/mpsgraph/_limits.py makes a context manager.
+// Limits for untrusted input (mpsgraph/core/limits.h). python/mpsgraph/_limits.py wraps them in a context manager.
 #include "mpsgraph/core/limits.h"
 #include "bindings/bindings.h"
 

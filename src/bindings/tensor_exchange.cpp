@@ -77,8 +77,8 @@ class TensorExchange {
     if (team_ && !guard_.forked())
       lent.emplace(reinterpret_cast<runtime::LentTeam::Fork>(team_->first),
                    reinterpret_cast<runtime::LentTeam::Size>(team_->second));
-    // Keeps the memory that the run reads alive. The memory is released when this call returns, while it holds the GIL.
-    // If the call is interrupted before the run is over, the memory is released at the end of the run.
+    // Keeps alive the memory that the run reads. The memory is released, with the GIL held, when this call returns. If
+    // the call is interrupted before the run is over, the memory is released at the end of the run.
     const std::shared_ptr<PyObject> held = keep(py::list());
     std::vector<NDArray> inputs = to_inputs(*executable, tensors, places, held);
     return to_tensors(run_and_wait(executable, std::move(inputs), {}, nullptr));

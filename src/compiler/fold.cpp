@@ -44,7 +44,8 @@ std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<Con
       *scratch.create_unchecked(scratch.root(), *source.definition, inputs, source.attributes, {}, std::move(types)));
 }
 
-// If all operands are constants with equal elements, one element is evaluated, whatever the size.
+// If the elements of each operand are all equal, only one element of the result is evaluated, whatever the result's
+// size.
 ConstantPtr folded_splat(const Operation& source, const std::vector<ConstantPtr>& values) {
   const TensorType& type = source.output()->type;
   std::vector<ConstantPtr> elements;

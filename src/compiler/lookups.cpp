@@ -1,5 +1,5 @@
-// Rewrite project_lookups: replaces a lookup in a constant table followed by a matmul with constant weights with a
-// lookup in the product of table and weights.
+// Rewrite project_lookups: a lookup in a constant table, followed by a matmul with constant weights, becomes a lookup
+// in the product of the table and the weights.
 //
 //   %e = gather(%table, %i) {axis=0}                 %e = gather(%table·%w, %i) {axis=0}
 //   %y = matrix_multiplication(%e, %w)         ->    %y = %e

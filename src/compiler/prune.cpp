@@ -167,7 +167,7 @@ void drop_results(Block& block, const Needs& needed) {
   }
 }
 
-// Replaces an `if` with known predicate by the branch taken, and folds the computation of predicates.
+// Replaces an `if` whose predicate is known with the branch taken, and folds the computations of predicates.
 Rewriter::Replacement decided(Rewriter& r, const Operation& source) {
   const bool makes_flag =
       source.blocks.empty() && source.outputs.size() == 1 && source.output()->dtype() == DType::boolean;

@@ -1,4 +1,4 @@
-// Rules of simplify for rows looked up in a table, and for the gradients of such lookups.
+// Rules of the pass simplify for rows that are looked up in a table, and for the gradients of such lookups.
 #pragma once
 
 #include "compiler/rule.h"

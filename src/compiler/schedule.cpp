@@ -12,8 +12,8 @@
 //
 // A call without results passes values to another thread or process, which can process them in the meantime. Such a
 // call runs as soon as its operands are available. A call without operands waits for another thread or process. Such a
-// call runs after all operations that do not depend on such calls, directly followed by the updates that need no later
-// call.
+// call runs after all operations that depend on no call of this kind, and directly before the updates that depend on no
+// later call.
 #include <algorithm>
 #include <deque>
 #include <numeric>

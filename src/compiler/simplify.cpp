@@ -118,7 +118,8 @@ class Round {
     return nullptr;
   }
 
-  // Replaces the operations of the source graph that were collected for comparison with their copies in the new graph.
+  // From now on, operations are compared in the new graph: the operations collected so far, which belong to the source
+  // graph, are replaced with their copies.
   void begin_anew(Rewriter& r) {
     std::unordered_multimap<size_t, const Operation*> copies;
     for (const auto& [hash, source] : made_) {

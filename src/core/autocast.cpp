@@ -1,8 +1,8 @@
 // The autocast table, and the code that casts operands according to the table.
 //
-// Matmul-like operations are cast to low precision, where they are fast and accumulate in float32. Reductions over many
-// elements, functions that amplify rounding errors or leave the range of float16, and losses are cast to float32. All
-// other operations accept their operands unchanged.
+// The operands of matmul-like operations are cast to low precision, in which these operations are fast and accumulate
+// in float32. The operands of reductions over many elements, of functions that amplify rounding errors or leave the
+// range of float16, and of losses are cast to float32. All other operations accept their operands unchanged.
 #include "mpsgraph/core/autocast.h"
 
 #include <algorithm>

@@ -10,8 +10,8 @@
 namespace mpsgraph {
 
 // Backpropagates through the operations of one block, as gradients() does for a graph, starting from several tensors
-// with given gradients. Used by the derivatives of control flow. An entry of the result is null if no gradient reaches
-// its tensor. New operations are added to the current block.
+// with given gradients. An entry of the result is null if no gradient reaches its tensor. New operations are added to
+// the current block.
 using Seeds = std::vector<std::pair<Tensor*, Tensor*>>;
 std::vector<Tensor*> block_gradients(const Block& block, const Seeds& seeds,
                                      const std::vector<Tensor*>& with_respect_to);

@@ -41,7 +41,8 @@ class InferContext {
   // unknown.
   Shape shape_operand(size_t i) const;
 
-  // Throw an error with the operation's name prepended and the location where it was built appended.
+  // Throw an error whose message starts with the operation's name and ends with the location where the operation was
+  // built.
   [[noreturn]] void shape_error(const std::string& message) const;
   [[noreturn]] void dtype_error(const std::string& message) const;
   [[noreturn]] void graph_error(const std::string& message) const;

@@ -1,4 +1,4 @@
-// Concatenation of message pieces of any type through a single stream.
+// Concatenates the parts of a message, which may have any types, by writing them to a single stream.
 #include "mpsgraph/core/errors.h"
 
 #include <sstream>

@@ -21,7 +21,7 @@ MPSGRAPH_API Attribute exact_real(uint64_t value);
 // The attribute's value as a constant with one element of the given dtype. Throws DTypeError if the dtype cannot
 // represent the value.
 ConstantPtr element_of(const Attributes& attributes, std::string_view key, DType dtype);
-// Throws the DTypeError that element_of() would throw, but already when the graph is built.
+// Throws the DTypeError that element_of() would throw later, so that the error occurs when the graph is built.
 void require_element(const InferContext& context, std::string_view key, DType dtype);
 
 }  // namespace mpsgraph

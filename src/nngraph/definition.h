@@ -62,8 +62,8 @@ struct NodeDefinition {
   std::string_view family = {};  // family of the filter; set by define_node()
   std::string_view apple = {};  // Apple's class, e.g. "MPSCNNConvolutionNode"
   std::string_view first_macos = {};  // first macOS version with Apple's class
-  // Name of Apple's gradient node, e.g. "MPSCNNConvolutionGradientNode". If Apple has none, it is empty and `without`
-  // gives the reason.
+  // Name of Apple's gradient node, e.g. "MPSCNNConvolutionGradientNode". Empty if Apple has no such node; `without`
+  // then gives the reason.
   std::string_view apple_gradient = {};
   std::string_view without = {};  // why there is no gradient filter
   int min_sources = 1, max_sources = 1;  // number of source images; max_sources is -1 if any number is allowed

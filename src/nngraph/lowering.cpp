@@ -1,5 +1,5 @@
-// Lowering of an NNGraph: each forward filter by its definition, each gradient filter as the derivative of the lowered
-// forward filter. Losses, exported images, and parameter updates become targets.
+// Lowers an NNGraph: each forward filter according to its definition, and each gradient filter as the derivative of its
+// lowered forward filter. Losses, exported images, and parameter updates become targets.
 #include "nngraph/lowering.h"
 
 #include <algorithm>

@@ -26,7 +26,8 @@ namespace mpsgraph::nngraph {
 // Apply a neuron such that automatic differentiation of the result uses Apple's derivatives at 0: 1 for relu and relun.
 Tensor* apply_neuron(Builder& b, const Neuron& neuron, Tensor* x);
 
-// Identifies an array of weights of one gate. The values equal Apple's MPSRNNMatrixId, and `count` is their number.
+// Identifies an array of weights of one gate. The values equal those of Apple's MPSRNNMatrixId, and `count` is their
+// number.
 enum class MatrixId : uint8_t {
   single_gate_input_weights,
   single_gate_recurrent_weights,

@@ -120,8 +120,8 @@ std::shared_ptr<compiler::Callable> Exchange::through(size_t slot) { return call
 
 // ---- called by runs ----
 
-// Waits until a run may use the slot's memory. If `ready` is set, waits until the slot's work is done (State::ready);
-// otherwise a slot without work (State::idle) is also free.
+// Waits until a run may use the slot's memory, which is when the slot's work is done (State::ready) or, unless `ready`
+// is set, when the slot has no work (State::idle).
 void Exchange::wait_until_free(std::unique_lock<std::mutex>& lock, const Slot& slot, bool ready) {
   const auto free = [&] { return failure_ || slot.state == State::ready || (!ready && slot.state == State::idle); };
   const auto result = wait_until(lock, done_, {}, free);

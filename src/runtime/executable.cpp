@@ -346,9 +346,9 @@ void Executable::execute(Run& run, DeviceCommands* device) {
     return;
   }
   if (device) device->finish();
-  // A cancelled run restores the variables that it changed from copies, which must not make runs noticeably slower.
-  // A short run therefore makes no copies and is completed instead of cancelled. A longer run may copy as many bytes as
-  // can be copied in about 2 % of the duration of the last run.
+  // When a run is cancelled, the variables that it has changed are restored from copies. Making these copies must not
+  // slow runs down noticeably. A short run therefore makes no copies and is completed instead of cancelled. A longer
+  // run may copy as many bytes as can be copied in about 2 % of the duration of the last run.
   constexpr int64_t soon = 50'000'000;
   constexpr double bytes_per_nanosecond = 0.06;
   constexpr size_t most_at_first = size_t{16} << 20;

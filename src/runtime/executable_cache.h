@@ -18,7 +18,7 @@ namespace mpsgraph::runtime {
 
 class ExecutableCache {
  public:
-  // Returns the executable for this key, or null. If `count` is set, statistics record a hit or a miss.
+  // Returns the executable for this key, or null. If `count` is set, the statistics record a hit or a miss.
   std::shared_ptr<Executable> find(const CacheKey& key, bool count = true);
   void insert(CacheKey key, std::shared_ptr<Executable> executable);
   void set_limits(size_t count, size_t bytes);

@@ -1,5 +1,5 @@
-// Interface through which the self-test queries the frameworks that a device is built on. It answers questions that
-// only a run on the device can answer.
+// Interface through which the self-test queries the frameworks on which a device is built, with questions that only a
+// run on the device can answer.
 //
 // A backend that is built on such frameworks also implements FrameworkOracle.
 #pragma once

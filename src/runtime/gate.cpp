@@ -33,7 +33,8 @@ Gate::Pass Gate::admit(bool exclusive, const void* owner) {
   return {shared_from_this(), exclusive};
 }
 
-// A thread that runs a program of the graph must not wait for another run of the graph, which would wait for it.
+// A thread that runs a program of the graph must not wait for another run of the graph, because that run would in turn
+// wait for the thread's own run.
 bool Gate::is_inner(bool exclusive) const {
   for (const RunState* run = this_run(); run; run = run->outer) {
     if (run->gate != this) continue;

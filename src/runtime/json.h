@@ -12,7 +12,7 @@ namespace mpsgraph::runtime {
 // uses no other JSON type, because a second instantiation would duplicate all of the library's code.
 using Json = nlohmann::ordered_json;
 
-// Parses a JSON text. Throws Json::exception if `text` is not valid JSON, and PackageError if it nests deeper than 64
+// Parses JSON text. Throws Json::exception if `text` is not valid JSON, and PackageError if it nests deeper than 64
 // levels. `watch`, if given, is called with each key and value as it is parsed, and returns whether to keep it.
 Json parse_json(std::string_view text, const Json::parser_callback_t& watch = nullptr);
 std::string to_text(const Json& json, int indent = -1);

@@ -194,7 +194,7 @@ void check(const PackageContents& contents) {
   }
 }
 
-// Throws PackageError unless `directory` does not exist or is a package, which may be replaced.
+// Throws PackageError if `directory` exists and is not a package. An existing package may be replaced.
 void require_replaceable(const fs::path& directory) {
   if (!fs::exists(fs::symlink_status(directory))) return;
   if (fs::is_directory(directory) && fs::exists(directory / manifest_name)) return;

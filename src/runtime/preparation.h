@@ -6,9 +6,9 @@
 //                                        and the checksums of forms and weights
 //     cpu-0123456789abcdef.safetensors   the forms, each a sequence of bytes aligned to a cache line
 //
-// The digits are a checksum of the text that Backend::takes_forms() returns. A form is valid only for one build of the
-// kernels on one kind of processor, and only for the weights from which it was derived. Forms for a different build,
-// processor, or weights are ignored; damaged files are errors.
+// The digits are a checksum of the string that Backend::takes_forms() returns. A form is valid only for one build of
+// the kernels on one kind of processor, and only for the weights from which it was derived. Forms for a different
+// build, processor, or weights are ignored; damaged files are errors.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Element-wise arithmetic and comparisons, mostly one MPSGraph method each.
+// Element-wise arithmetic and comparisons, most of which are a single MPSGraph method.
 //
 // This library defines some cases that Apple's documentation leaves open: integer division by zero, NaN in minimum,
 // maximum, and sign, ties in round, crossing bounds in clamp, and bool in comparisons. Such operations are composed of

@@ -1,4 +1,4 @@
-// METAL_AVAILABLE is the only way to query the system version, also in workarounds for known faults of Apple's
+// METAL_AVAILABLE is the only way to query the system version, including in workarounds for known faults of Apple's
 // releases.
 //
 // The oldest supported systems are macOS 13.3 and iOS 16.4. Newer API is guarded by `if (METAL_AVAILABLE(14.0, 17.0))`;

@@ -97,7 +97,7 @@ class Carrier {
 
   Graph& graph_;
   int64_t number_ = 0;
-  // removed operations are kept because their names must not be reused
+  // operations removed from the block are kept here, so that their names are not reused
   std::vector<std::unique_ptr<Operation>> removed_;
 };
 

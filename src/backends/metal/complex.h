@@ -14,7 +14,7 @@ MPSGraphTensor* complex_tensor(const Lowering& l, const Parts& parts);
 
 Parts select(const Term& predicate, const Parts& when_true, const Parts& when_false);
 
-// Lower an operation of arithmetic.mm on complex operands. Only called for operations that support them.
+// Lower an operation of arithmetic.mm on complex operands. Called only for operations that support complex operands.
 GraphTensors lower_complex(Lowering& l);
 
 }  // namespace mpsgraph::metal

@@ -136,7 +136,7 @@ MetalDevice::MetalDevice()
   queue.label = @"mpsgraph host";
 }
 
-// The newest generation of Apple's GPUs whose features the device has, such as 7 for M1 and 9 for M3, or 0 for others.
+// The newest generation of Apple's GPUs whose features the device has, such as 7 for M1 and 9 for M3; 0 for other GPUs.
 int MetalDevice::apple_generation() const {
   constexpr int before_first = 1000;  // the family of the first generation is 1001
   int generation = 0;

@@ -5,7 +5,8 @@
 
 namespace mpsgraph::metal {
 
-// A loaded package that MetalProgram::serialize() wrote. Feeds and targets are in the order of its executable.
+// A loaded package that MetalProgram::serialize() wrote. Feeds and targets are in the order of the executable that was
+// serialized.
 class MetalPackage final : public runtime::CompiledProgram {
  public:
   MetalPackage(MetalDevice& device, const std::filesystem::path& path);

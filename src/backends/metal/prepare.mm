@@ -84,7 +84,7 @@ compiler::Rewriter::Replacement without_nothing(compiler::Rewriter& r, const Ope
 }
 
 void remove_nothing(compiler::Program& program) {
-  // Control flow keeps its empty results, and a feed that is also a target may be empty.
+  // Targets may still be empty: results of control flow, and feeds that are also targets.
   for (Tensor*& target : program.targets)
     if (is_empty(target) && !target->operation->is("constant"))
       target = program.graph->add("constant", {}, {{"value", nothing(target->type)}});

@@ -102,7 +102,7 @@ std::array<MPSGraphTensor*, 2> sum_and_carry(const Arithmetic& m, MPSGraphTensor
   return {sum, m.right(m.either(m.both(a, b), m.both(m.either(a, b), not_sum)), 31)};
 }
 
-// Advance the four words of the counter by the number of blocks whose 64-bit value consists of `low` and `high`.
+// Advance the four words of the counter by a number of blocks, whose 64 bits consist of the words `low` and `high`.
 Words moved(const Arithmetic& m, const Words& counter, MPSGraphTensor* low, MPSGraphTensor* high) {
   const auto [c0, carry0] = sum_and_carry(m, counter[0], low);
   const auto [partly, carry1] = sum_and_carry(m, counter[1], high);
@@ -203,8 +203,9 @@ MPSGraphTensor* normal(const Arithmetic& m, int64_t count) {
   return first_of(m, m.beside(@[ first, second ]), count);
 }
 
-// Return normal numbers between bounds, redrawn until they are inside. Each group of four numbers has 256 Philox blocks
-// reserved. A round of the loop computes one block per group and fills in the numbers that the group still lacks.
+// Return normal numbers between bounds, redrawn until they are inside. For each group of four numbers, 256 Philox
+// blocks are reserved. A round of the loop computes one block per group and fills in the numbers that the group still
+// lacks.
 MPSGraphTensor* truncated(const Arithmetic& m, const State& state, int64_t count) {
   const int64_t groups = (count + 3) / 4;
   MPSGraphTensor* number = m.numbers_to(groups);

@@ -1,6 +1,6 @@
 // Conversion to Apple's types: dtypes, shapes, constants.
 //
-// MPSGraph's arrays have at least one dimension here: a tensor of rank 0 is lowered to shape (1).
+// In this backend, MPSGraph's tensors have at least one dimension: a tensor of rank 0 is lowered to shape (1).
 #pragma once
 
 #include "backends/metal/frameworks.h"

@@ -1,7 +1,8 @@
 // Code shared by the lowerings with sliding windows: explicit padding, layouts, and windows as slices.
 //
-// MPSGraph always receives explicit padding. Since all sizes are known, every padding style becomes a number of
-// elements before and after an axis, whose meaning is unambiguous. MPSGraph's own rounding and ceilMode are not used.
+// MPSGraph always receives explicit padding. Since all sizes are known, every padding style can be converted to the
+// numbers of elements before and after an axis, which are unambiguous. MPSGraph's own rounding and ceilMode are not
+// used.
 #pragma once
 
 #include <array>
@@ -18,8 +19,8 @@ inline int64_t behind(const ops::Window& window) { return window.end + window.ov
 
 MPSGraphTensorNamedDataLayout data_layout(const ops::Windows& windows);  // returns NHWC, NCHW, NDHWC, or NCDHW
 
-// The kernel elements (taps) of windows over some axes of a tensor, in row-major order. Tap t of all windows together
-// is a slice of the padded tensor.
+// The kernel elements (taps) of windows over some axes of a tensor, in row-major order. The elements that tap t reads
+// in all windows form a slice of the padded tensor.
 class Taps {
  public:
   // `axes` are non-negative; `windows` has one entry per axis.

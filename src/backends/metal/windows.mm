@@ -67,8 +67,8 @@ MPSGraphTensor* Taps::slice(MPSGraphTensor* padded, int64_t number) const {
                             name:nil];
 }
 
-// Return zeros with `slice` at the positions from which the tap was cut. This is composed because MPSGraph's gradient
-// of slices rejects strides.
+// Return zeros with `slice` at the positions from which the tap was cut. The operation is composed, because MPSGraph's
+// gradient of slices rejects strides.
 MPSGraphTensor* Taps::spread(MPSGraphTensor* slice, const Cut& cut) const {
   const Steps s(l_);
   Dims now = result_;

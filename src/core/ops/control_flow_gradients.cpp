@@ -213,8 +213,8 @@ class IterationHistory final : public Substitutes {
     });
   }
 
-  // Whether a variable has the same value during and after the loop, i.e. whether it is not assigned within or after
-  // the outermost operation that contains the loop.
+  // Whether a variable has the same value during and after the loop, i.e. it is assigned neither within nor after the
+  // outermost operation that contains the loop.
   bool keeps_its_value(const Tensor* variable) {
     const Operation* outermost = &loop_;
     while (outermost->parent->owner) outermost = outermost->parent->owner;

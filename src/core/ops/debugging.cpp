@@ -1,9 +1,10 @@
 // Operation family debugging: operations that observe or abort a run. MPSGraph has no such operations
 // (docs/decisions/0037).
 //
-// `print` returns its operand unchanged and passes its text to the print listeners (mpsgraph/runtime/printing.h).
-// `check` ends the run if an element of its condition is false, if possible before the run has had any effect. The
-// compiler's pass `indices` replaces `check` with check_indices, which every device supports.
+// `print` returns its operand unchanged and passes the operand's text to the print handler
+// (mpsgraph/runtime/printing.h). `check` ends the run if an element of its condition is false, if possible before the
+// run has had any effect. The compiler's pass `indices` replaces `check` with check_indices, which every device
+// supports.
 #include "core/ops/primitive.h"
 
 namespace mpsgraph::ops {

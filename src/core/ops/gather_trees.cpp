@@ -1,14 +1,14 @@
 // The internal operation tree_ensemble of the family gather: an ensemble of decision trees. Every row of x traverses
 // every tree.
 //
-//   tree_ensemble(x [n, features], features, yes, no int32 [nodes], splits [nodes] as x, missing bool [nodes],
-//                 roots int32 [trees], weights [nodes, targets]) -> [n, targets] as weights
+//   tree_ensemble(x [n, features], features, yes, no int32 [nodes], splits [nodes], missing bool [nodes],
+//                 roots int32 [trees], weights [nodes, targets]) -> [n, targets]
 //
-// In each tree, a row starts at the root and moves `depth` times from node i to a child. The child is yes[i] if
-// x[features[i]] <= splits[i] (< if comparison is "less_than"), or if the value is NaN and missing[i] is true;
-// otherwise it is no[i]. Leaves point to themselves. The weights of the reached leaves are reduced over the trees by
-// sum, minimum, or maximum (`reduction`). The leaf that a row reaches is a step function of x, so the derivative is
-// zero. ONNX models contain such trees.
+// The dtype of splits is that of x, and the dtype of the result is that of weights. In each tree, a row starts at the
+// root and moves `depth` times from node i to a child. The child is yes[i] if x[features[i]] <= splits[i] (< if
+// comparison is "less_than"), or if the value is NaN and missing[i] is true; otherwise it is no[i]. Leaves point to
+// themselves. The weights of the reached leaves are reduced over the trees by sum, minimum, or maximum (`reduction`).
+// The leaf that a row reaches is a step function of x, so the derivative is zero. ONNX models contain such trees.
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 

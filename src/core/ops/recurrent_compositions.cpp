@@ -1,9 +1,9 @@
 // Decompositions of recurrent layers and their gradients: matmuls over all time steps before and after the internal
 // step-by-step operations.
 //
-// The weight gradients are one matmul each, regardless of the length of the sequence, and so is the projection of the
-// input, unless the step-by-step operation computes it faster. The gradients of the weights, biases, peepholes, and
-// mask are computed from the results of the step-by-step gradient.
+// Each weight gradient is a single matmul, regardless of the length of the sequence. The projection of the input is
+// also a single matmul, unless the step-by-step operation computes it faster. The gradients of the weights, biases,
+// peepholes, and mask are computed from the results of the step-by-step gradient.
 #include "core/ops/recurrent.h"
 
 namespace mpsgraph::ops {

@@ -1,7 +1,7 @@
 // Reductions: sum, product, extrema, logical and arg reductions along axes.
 //
 // Reduced axes are kept with size 1. An empty list of axes means all axes. Tied extrema share their gradient equally.
-// Where the extremum is NaN, all elements it was chosen from get a NaN gradient.
+// Where the extremum is NaN, the gradient of all elements that were reduced to it is NaN.
 #include "core/ops/extrema.h"
 #include "core/ops/indices.h"
 #include "core/ops/shape.h"

@@ -8,9 +8,9 @@
 //
 // The overlap of an anchor is the intersection over union of its predicted box and the true box. In a cell with an
 // object, the anchors responsible for the object are those with the largest overlap or with an overlap above
-// min_iou_for_object_presence; they learn box, confidence, and class. Anchors in cells without an object, and anchors
-// whose overlap is below max_iou_for_object_absence, learn confidence 0. With rescore, the target confidence is the
-// overlap itself. The overlap is treated as a constant, without a gradient.
+// min_iou_for_object_presence; they are trained on its box, confidence, and class. Anchors in cells without an object,
+// and anchors whose overlap is below max_iou_for_object_absence, are trained toward confidence 0. With rescore, the
+// target confidence is the overlap itself. The overlap is treated as a constant, without a gradient.
 //
 // Apple documents the scales and thresholds, but not which anchor is responsible. That rule follows Redmon and Farhadi,
 // arXiv:1612.08242.
