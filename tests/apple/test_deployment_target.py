@@ -25,7 +25,7 @@ def configure(folder: Path, environment: str | None, *options: str) -> str:
     return done.stdout + done.stderr
 
 
-# conda's compilers set 11.0; cibuildwheel sets what pyproject.toml asks for.
+# conda's compilers set 11.0; cibuildwheel sets the version that pyproject.toml requests.
 @pytest.mark.parametrize(
     ("environment", "expected"), [(None, "13.3"), ("", "13.3"), ("11.0", "13.3"), ("13.3", "13.3"), ("14.2", "14.2")]
 )

@@ -44,9 +44,7 @@ def test_c_and_cpp_programs_train_save_and_run_a_model(name, tmp_path):
 
 
 def test_cpp_custom_operations_run_without_memory_errors(tmp_path):
-    """A custom operation with a gradient, one from a library in a package, and an exception in a kernel, with
-    AddressSanitizer.
-    """
+    """Under AddressSanitizer, use an operation with a gradient, one from a library, and a kernel that throws."""
     library = tmp_path / "libown.so"
     own = ROOT / "tests" / "custom" / "own_library.cpp"
     run("c++", "-std=c++17", "-shared", "-fPIC", f"-I{INCLUDE}", own, "-o", library)
@@ -55,7 +53,7 @@ def test_cpp_custom_operations_run_without_memory_errors(tmp_path):
 
 
 def test_control_flow_in_c(tmp_path):
-    """Blocks of if, while, and for, with gradients and invalid use, under AddressSanitizer."""
+    """Build if, while, and for with blocks, gradients, and invalid use, under AddressSanitizer."""
     program = build(HERE / "blocks.c", tmp_path / "program", "-fsanitize=address", "-g")
     assert run(program).endswith("done\n")
 

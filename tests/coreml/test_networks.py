@@ -450,7 +450,7 @@ def test_network_gru_and_simple_rnn_layers_match_numpy(tmp_path):
 
 
 def test_network_image_classifier_matches_pytorch(tmp_path):
-    """Uses scale and bias per color channel, five axes, 8-bit weights, and labels."""
+    """The network uses scale and bias per color channel, five axes, 8-bit weights, and labels."""
     w, v = numbers(4, 3, 3, 3), numbers(5, 4 * 6 * 6)
     builder = NeuralNetworkBuilder([("image", datatypes.Array(3, 8, 8))], [("scores", None)], mode="classifier")
     builder.add_convolution(

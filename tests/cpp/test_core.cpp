@@ -1,4 +1,4 @@
-// Types, attributes, and graph construction: valid and invalid arguments, and that an error leaves the graph unchanged.
+// Types, attributes, and graph construction: valid and invalid arguments, and errors, which leave the graph unchanged.
 // Derivatives are tested in test_gradients.cpp.
 #include <bit>
 #include <cmath>

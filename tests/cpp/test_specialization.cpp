@@ -1,4 +1,4 @@
-// Specialization: what it keeps of a graph, which feeds it accepts, and which errors it throws.
+// Specialization: which parts of a graph it keeps, which feeds it accepts, and which errors it throws.
 #include "check.h"
 #include "compiler/passes.h"
 #include "core/definition.h"

@@ -120,10 +120,10 @@ TEST(choice_adapts_to_changes_in_load) {
   Machine machine{.together = 1000, .alone = 1500};
   machine.run(3000);
   CHECK(!machine.choice.alone());
-  machine.together = 4000, machine.alone = 1600;  // another process starts
+  machine.together = 4000, machine.alone = 1600;  // another process starts to use the machine
   machine.run(150);
   CHECK(machine.alone_of(500) > 450);
-  machine.together = 1000, machine.alone = 1500;  // and ends, which runs alone hardly reveal
+  machine.together = 1000, machine.alone = 1500;  // the process ends, which runs without helpers hardly reveal
   machine.run(2500);
   CHECK(machine.alone_of(500) < 50);
 }

@@ -66,7 +66,7 @@ TEST(helper_threads_take_items) {
   });
 }
 
-// A loop waits for threads that hold an item of it, and not for others, whatever they are doing.
+// A loop waits for threads that are processing one of its items, and for no other threads.
 TEST(loop_does_not_wait_for_absent_threads) {
   begin();
   std::atomic<bool> kept{false}, free{false};

@@ -297,7 +297,7 @@ class TestTrainable:
         assert np.abs(source.weights() - before).max() > 1e-3
 
     def test_rebuilt_graph_continues_from_trained_weights(self):
-        """This is what happens when a notebook cell runs twice: the first graph is freed once the second exists."""
+        """Like a notebook cell that runs twice, free the first graph once the second exists."""
         source, (graph, _) = self.trained()
         train(graph)
         source.load()

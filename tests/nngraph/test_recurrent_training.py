@@ -420,7 +420,7 @@ def test_sequence_split_in_two_equals_whole_sequence(rng):
 
 
 def test_recurrent_training_with_image_batches_matches_numpy(rng):
-    """The path from images to an LSTM in Apple's talk, with the data sources and the optimizer of this package."""
+    """Feed images to an LSTM as in Apple's talk, with the data sources and the optimizer of this package."""
     rows, steps, inputs, hidden = 8, 6, 5, 4
     gates = {"input": "sigmoid", "forget": "sigmoid", "output": "sigmoid", "cell": "tanh"}
     descriptor = nngraph.LSTMDescriptor(inputs, hidden, use_float32_weights=True)

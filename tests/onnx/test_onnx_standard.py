@@ -89,7 +89,7 @@ def test_attention_window_attributes_require_the_newest_version():
 
 # --- versions ---------------------------------------------------------------------------------------------------------
 def test_operator_table_agrees_with_the_installed_onnx_package():
-    """Only for the operator sets that the package knows; the table may contain newer ones."""
+    """Only operator sets that the package knows are compared; the table may contain newer ones."""
     schemas = [s for s in defs.get_all_schemas_with_history() if (s.domain, s.name) in set(standard_operators())]
     assert len(schemas) > 500
     for schema in schemas:

@@ -76,7 +76,7 @@ def test_unsupported_operation_falls_back_and_is_reported_once():
 
 
 def test_tensors_on_other_devices_fall_back_to_pytorch():
-    """Uses the meta device, which has no memory; CUDA and MPS are handled in the same way."""
+    """The test uses the meta device, which has no memory; CUDA and MPS are handled in the same way."""
     module, x = torch.nn.Linear(4, 3, device="meta"), torch.randn(2, 4, device="meta")
     with pytest.warns(UserWarning, match="2 of 2 calls"):
         result = mg.torch.compile(module)(x)
