@@ -1,6 +1,7 @@
 // oneDNN as the basis of some kernels: primitives are created when a program is compiled, and run on frames.
 //
-// Only the onednn_*.cpp files include this with MPSGRAPH_ONEDNN defined. Without the library, the plain kernels remain.
+// Only the onednn_*.cpp files include this header with MPSGRAPH_ONEDNN defined. Builds without oneDNN use only the
+// plain kernels.
 #pragma once
 
 #include <cstdint>

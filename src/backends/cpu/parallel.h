@@ -50,8 +50,9 @@ class Items {
   const std::atomic<bool>* cancelled_;
 };
 
-// During its lifetime, the calling thread's parallel loops end with CancelledError soon after the flag is set. Loops
-// inside the items of another loop complete, because an exception must not leave a thread's share of that loop.
+// While an object of this class exists, parallel loops of the thread that created it end with CancelledError soon after
+// the flag is set. Loops inside the items of another loop complete, because an exception must not leave a thread's
+// share of that loop.
 class PollScope {
  public:
   explicit PollScope(const std::atomic<bool>* cancelled);  // null: loops are not cancelled

@@ -34,7 +34,7 @@ void ThreadChoice::ran(bool alone, uint64_t ticks) {
   ++runs_;
   if (!trying_) {
     since_trial_ += ticks;
-    // A program that pauses now and then runs slowly after each pause, with or without helpers. The next trial
+    // Some programs pause occasionally, and run slowly after each pause, with or without helpers. The next trial
     // therefore starts only after a minimum number of runs.
     if (changed(ticks))
       next_trial_ =

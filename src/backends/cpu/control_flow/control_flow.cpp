@@ -1,4 +1,4 @@
-// if, while, and for as kernels that own the kernels of their blocks.
+// Kernels of the operations if, while, and for, each of which owns the kernels of its blocks.
 //
 // Values cross block boundaries by copies into slots that live as long as the operation: a branch's results are copied
 // into the operation's results, and the values that a loop carries are copied from one iteration to the next. A carried

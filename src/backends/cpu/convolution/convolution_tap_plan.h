@@ -19,7 +19,7 @@ struct TapPlan {
   };
   struct Tap {
     int64_t panel;                    // index of the tap's first weight row in a panel
-    // For each pixel of any image that sees the tap: its row number, and the source offset that the tap reads.
+    // For each pixel that sees the tap, in all images: its row number, and the source offset that the tap reads.
     std::vector<int64_t> rows, from;
   };
   int64_t images, inputs, outputs;      // images; channels of the source and of the result

@@ -64,8 +64,8 @@ class TapProduct final : public Kernel {
     if (packed_) return run_packed(frame);
     const S* weights = frame.at<const S>(weights_slot_);
     F* panels = frame.at<F>(panels_slot_);
-    // Panels that threads share are packed in the first phase, along with widening the source. Otherwise, each panel is
-    // packed right before it is used.
+    // Panels that threads share are packed in the first phase, in which the source is also widened. Otherwise, each
+    // panel is packed right before it is used.
     const int64_t widened = source_.pieces(), pieces = static_cast<int64_t>(pieces_.size());
     parallel_phases(threads_, {widened + (together_ ? panels_ : 0), together_ ? pieces : panels_},
                     [&](int64_t phase, Items& items) {

@@ -114,8 +114,8 @@ template <int rows, int64_t step, int64_t used = step, class F>
   for (int64_t i = 0; i < used; i += line) __builtin_prefetch(panel + ahead * step + i);
 }
 
-// Return the micro-kernels, or null if the processor's vectors are too short to be useful or it has no instructions for
-// these types.
+// Return the micro-kernels, or null if the processor has no instructions for these types, or if its vectors are too
+// short to be useful.
 template <class S, class F>
 const ConvolutionTiles<S, F>* convolution_tiles();
 template <>

@@ -37,7 +37,7 @@ struct DoubleMath {
     return P::times_power_of_two(rest_of_exp(r * 0x1.26bb1bbb55516p+1) + 1., n);
   }
 
-  // ln x, at most 1 ulp; log2 x and log10 x, at most 2 ulp.
+  // ln x with an error of at most 1 ulp; log2 x and log10 x with errors of at most 2 ulp.
   static V log(V x) {
     const Reduced y = reduced(x);
     const V low = y.n * ln_2_rest;
@@ -61,7 +61,7 @@ struct DoubleMath {
     return P::with_sign_of(t / (P::splat(2.) - t), x);
   }
 
-  // 1 / (1 + e^-x), at most 3 ulp.
+  // 1 / (1 + e^-x) with an error of at most 3 ulp.
   static V sigmoid(V x) { return P::splat(1.) / (exp(-x) + 1.); }
   static V sigmoid_gradient(V incoming, V x) {
     const V s = sigmoid(x);

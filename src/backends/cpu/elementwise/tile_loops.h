@@ -14,7 +14,7 @@
 
 namespace mpsgraph::cpu {
 
-// ---- building blocks for the other combinations of arrays and single elements, independent of the element type
+// ---- loops for further combinations of arrays and single elements, which call a loop below for the element type
 
 // Call `loop` with its first two operands swapped.
 template <TileFunction loop, int operands = 2>

@@ -17,7 +17,7 @@ struct VectorMath {
   using V = typename P::V;
   using I = typename P::I;
 
-  // e^x, at most 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2.
+  // e^x with an error of at most 2 ulp. The argument is reduced by x = n ln 2 + r with |r| <= ln 2 / 2.
   static V exp(V x) {
     // P::greatest and P::least return their second operand if either is NaN, so NaN is preserved
     const V c = P::greatest(P::splat(-104.f), P::least(P::splat(89.f), x));
@@ -26,7 +26,7 @@ struct VectorMath {
     return P::times_power_of_two(small_exp(r), n);
   }
 
-  // 2^x, at most 2 ulp.
+  // 2^x with an error of at most 2 ulp.
   static V exp2(V x) {
     const V c = P::greatest(P::splat(-151.f), P::least(P::splat(129.f), x));
     const V n = P::nearest(c), r = c - n;
@@ -39,7 +39,7 @@ struct VectorMath {
     return P::times_power_of_two(p * r + 1.f, n);
   }
 
-  // 10^x, at most 3 ulp, from x = n log10 2 + r.
+  // 10^x with an error of at most 3 ulp. The argument is reduced by x = n log10 2 + r.
   static V exp10(V x) {
     const V c = P::greatest(P::splat(-46.f), P::least(P::splat(39.f), x));
     const V n = P::nearest(c * 3.321928094887362f);
@@ -47,19 +47,19 @@ struct VectorMath {
     return P::times_power_of_two(small_exp(r * 2.302585092994046f), n);
   }
 
-  // ln x, at most 2 ulp.
+  // ln x with an error of at most 2 ulp.
   static V log(V x) {
     const Reduced y = reduced(x);
     const V square = y.f * y.f;
     const V r = y.p * square * y.f + y.n * -2.12194440e-4f;
     return P::logarithm(x, r - square * 0.5f + y.f + y.n * 0.693359375f);
   }
-  // log2 x, at most 3 ulp.
+  // log2 x with an error of at most 3 ulp.
   static V log2(V x) {
     const Reduced y = reduced(x);
     return P::logarithm(x, small_log(y) * 1.4426950408889634f + y.n);
   }
-  // log10 x, at most 3 ulp.
+  // log10 x with an error of at most 3 ulp.
   static V log10(V x) {
     const Reduced y = reduced(x);
     return P::logarithm(x, (small_log(y) * 0.4342944819032518f + y.n * 4.6050390e-6f) + y.n * 0.30102539f);
@@ -107,7 +107,7 @@ struct VectorMath {
     return P::with_sign_of(P::least(P::splat(1.f), P::near_quotient(h, h + 1.f)), x);
   }
 
-  // sinh x and cosh x, at most 4 ulp each.
+  // sinh x and cosh x with errors of at most 4 ulp.
   static V sinh(V x) {
     const V a = P::absolute(x), t = x * x;
     V p = t * 2.8063514037057757e-06f + 0.00019838090520352125f;
@@ -130,7 +130,7 @@ struct VectorMath {
     const V base = P::choose(large, P::splat(half_pi), P::choose(middle, P::splat(half_pi / 2), P::splat(0.f)));
     return P::with_sign_of(base + small_atan(upper / lower), x);
   }
-  // Angle of the point (x, y), at most 4 ulp.
+  // The angle of the point (x, y) with an error of at most 4 ulp.
   static V atan2(V y, V x) {
     const V ay = P::absolute(y), ax = P::absolute(x);
     const auto steep = P::less(ax, ay);
@@ -159,7 +159,7 @@ struct VectorMath {
     return P::choose(large, far, near);
   }
 
-  // arsinh x, arcosh x, and artanh x, at most 5 ulp.
+  // arsinh x, arcosh x, and artanh x with errors of at most 5 ulp.
   static V asinh(V x) {
     const V a = P::absolute(x), square = a * a;
     const V usual = log1p(a + square / (P::sqrt(square + 1.f) + 1.f));

@@ -1,7 +1,7 @@
 // check_indices: aborts the run if an index is out of range.
 //
 // The first scan only determines whether any index is out of range, which takes one or two microseconds for 8,192
-// indices. Only if an index is out of range, a second scan locates it for the error message.
+// indices. If one is, a second scan locates it for the error message.
 #include <atomic>
 
 #include "backends/cpu/gather/indices.h"

@@ -135,7 +135,8 @@ using Function = void (*)(std::byte* const* streams, int64_t whole, uint64_t tai
 bool converts_bfloat16(VectorSet set);  // returns whether a single instruction converts to bfloat16
 inline int lanes_of(VectorSet set, int lane_bytes = 4) { return (set == VectorSet::avx512 ? 64 : 32) / lane_bytes; }
 
-// Return, for each node, the number of needed nodes that use it as an operand.
+// Return, for each node, the number of nodes that use it as an operand. Only users that contribute to a store or a sum
+// count.
 std::vector<int> uses_of(const std::vector<Node>& nodes);
 void contract(std::vector<Node>& nodes);
 std::vector<uint8_t> generate(VectorCode code);

@@ -126,7 +126,7 @@ class SkinnyProductTransposed final : public Kernel {
   }
 
  private:
-  // Blocks have about rows_of_block matrix rows at most, and begin at multiples of `lanes` rows. The other operand is
+  // Blocks have at most about rows_of_block matrix rows, and begin at multiples of `lanes` rows. The other operand is
   // transposed in pieces of steps_of_chunk inner indices.
   static constexpr int64_t rows_of_block = 48, steps_of_chunk = 64, lanes = 16;
 

@@ -4,8 +4,8 @@
 //
 // The rows are divided into parts in a way that depends only on sizes. Threads process the parts, and the parts' sums
 // for the gradients of gamma and beta are combined in order. T is the type of the computation, float32 or float64. Rows
-// of half precision are converted to float32 in scratch memory, and the results back. The reference is a plain loop in
-// double precision.
+// of half precision are converted to float32 in scratch memory, and the results are converted back. The reference is a
+// plain loop in double precision.
 #include "backends/cpu/normalization/layer_normalization.h"
 
 #include <algorithm>

@@ -14,8 +14,8 @@ struct FloatPooling {
                  float* out);
   // Like maxima, for one position; also set at[c] to the index of the first tap t that attains the maximum.
   void (*first_maxima)(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float* out, int32_t* at);
-  // For each lane c, the first tap t that attains the maximum receives in[c] in to[offsets[t] + c], and all other taps
-  // receive zero. With `add`, the values are added, otherwise stored.
+  // For each lane c and tap t, store in[c] in to[offsets[t] + c] if t is the first tap that attains the maximum,
+  // otherwise zero. With `add`, add these values instead of storing them.
   void (*gradient)(const float* x, const float* in, const int64_t* offsets, int64_t taps, int64_t lanes, bool add,
                    float* to);
   // Set out[c] to `by` times the sum of x[offsets[t] + c] over the taps t, for each lane c.

@@ -38,8 +38,8 @@ class RecurrentPanels {
     const int64_t blocks = (j.hidden + W - 1) / W;
     return j.panels + (d * blocks + block) * j.gates * j.depth() * W;
   }
-  // Return whether `block` has at most W / 2 units, as the last block may, so that each vector can hold two of the four
-  // gates. This halves the number of multiplications.
+  // Return whether each vector can hold two of the four gates, which halves the number of multiplications. This
+  // requires a block of at most W / 2 units, which only the last block can be.
   static bool in_halves(const Job& j, int64_t block) { return j.gates == 4 && 2 * (j.hidden - block * W) <= W; }
   // Pack one gate of a block by transposing blocks of W x W elements: each row of the weights becomes one vector lane.
   static void pack_forward(const Job& j, int64_t d, int64_t block, int64_t role) {

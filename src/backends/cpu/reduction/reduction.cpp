@@ -1,4 +1,5 @@
-// Reductions: sum, product, minimum and maximum with and without NaN propagation, and, or, argmin, and argmax.
+// Reductions: sum, product, minimum, maximum, `and`, `or`, argmin, and argmax. Minimum and maximum exist with and
+// without NaN propagation.
 //
 // Reduced axes remain with size 1. Over no elements, a sum is 0, a product 1, and a maximum -inf (or the lowest
 // integer). Minima and maxima without NaN propagation ignore NaN unless all elements are NaN; those with propagation

@@ -1,8 +1,7 @@
 // Shape operations that move data: transpose, slice, concat, broadcast, and tile. Padding is in pad.cpp.
 //
-// The kernels of almost all these operations are a StridedCopy between views of their operands. The gradients of these
-// operations are a copy in the other direction, or a sum. Operations that move no data (reshape, squeeze, ...) are
-// aliases in the lowering.
+// Almost all of these operations run as a StridedCopy between views of their operands. Their gradients are a copy in
+// the other direction, or a sum. Operations that move no data (reshape, squeeze, ...) are aliases in the lowering.
 
 #include "core/ops/shape.h"
 
