@@ -5,7 +5,7 @@
 
 `write` exports each step with jax.export for CUDA and the CPU, together with the rule for its initial values and the
 losses of the CPU device, so the GPU machine does not need mpsgraph. `run` measures each side in a separate process,
-prints a table, and writes JSON. It ends within --seconds (450) and names what it did not reach.
+prints a table, and writes JSON. It ends within --seconds (450) and lists the measurements that it did not reach.
 
 Both sides keep their batch on the GPU and read the loss at the end of a round; the result is the median of the rounds'
 means. Matmuls and convolutions use TF32 on both sides, or float32 after `write --precision highest`. Without a GPU, it

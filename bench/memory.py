@@ -1,7 +1,7 @@
 """Peak resident memory of W1 and W2, in mpsgraph, PyTorch, and (for W2) MLX, each side in a separate process.
 
-Reported in total and without the memory that was resident after the imports. The target applies to the total, because
-that is what a machine must have. The ratio compares with the peer mode that uses the least memory.
+Reported in total and without the memory that was resident after the imports. The target applies to the total, because a
+machine must have that much memory. The ratio compares with the peer mode that uses the least memory.
 """
 
 import re

@@ -17,7 +17,7 @@ Made = tuple[Any, Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]
 """A module, its loss function (outputs, *labels), its inputs, and its labels."""
 
 PROGRAMS: dict[str, tuple[str, Callable[[], Made]]] = {}
-"""By name: the package that a program needs, and the function that builds it."""
+"""Dict from program names to the package that a program needs and the function that builds the program."""
 
 
 def program(name: str, package: str = "torch") -> Callable[[Callable[[], Made]], Callable[[], Made]]:

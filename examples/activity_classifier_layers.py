@@ -97,7 +97,7 @@ class Classifier:
         return ng.NNGraph(None, probabilities), ng.NNGraph(None, last.result_image)
 
     def _forward(self, buffer: mg.CommandBuffer, images: np.ndarray) -> tuple[np.ndarray, Sequence, list]:
-        """Encode the forward pass; return the LSTM's outputs as images, and what the backward pass needs."""
+        """Encode the forward pass; return the LSTM's outputs as images, and the arrays that the backward pass needs."""
         found, count, states = self.before.encode_batch(buffer, [images]), len(images), list[Any]()
         inputs, outputs = Sequence(count, self.features), Sequence(count, self.hidden)
         self.to_matrix.encode_batch(buffer, found, inputs.rows)

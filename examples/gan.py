@@ -178,7 +178,7 @@ def draw(path: Path, losses: list[tuple[float, float]], grids: dict[int, np.ndar
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=SHOWN[-1], help="steps of 64 scans and 64 generated images")
+    parser.add_argument("--steps", type=int, default=SHOWN[-1], help="training steps, of 64 scans and 64 images each")
     parser.add_argument("--data", type=Path, help="directory with MNIST's four files (default: built-in digits)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))

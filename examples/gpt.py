@@ -153,14 +153,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text", type=Path, help="UTF-8 text to learn (default: the manual in pydoc_data.topics)")
     parser.add_argument("--start", default="The ", help="prompt with which the text begins")
-    parser.add_argument("--length", type=int, default=600, help="characters to write")
+    parser.add_argument("--length", type=int, default=600, help="number of characters to write")
     parser.add_argument("--temperature", type=float, default=0.7, help="low: likely characters, high: surprising ones")
     parser.add_argument("--top-k", type=int, help="sample only from this many of the most likely characters")
     parser.add_argument(
         "--top-p", type=float, help="sample only from the most likely characters with this total probability"
     )
     parser.add_argument("--beams", type=int, help="use beam search with this many beams instead of sampling")
-    parser.add_argument("--steps", type=int, default=800, help=f"training steps, of {BATCH} times {WINDOW} characters")
+    parser.add_argument("--steps", type=int, default=800, help=f"training steps of {BATCH} times {WINDOW} characters")
     parser.add_argument("--weights", type=Path, help="weight file, which is loaded if it exists and otherwise written")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))

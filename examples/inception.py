@@ -22,9 +22,9 @@ TENSORFLOW = nn.TENSORFLOW_SAME, nn.TENSORFLOW_VALID
 class Inception:
     """Nodes that map images [n, size, size, 3] to logits [n, 1, 1, classes].
 
-    narrow divides the numbers of filters. optimizer trains all data sources; pass None for inference. For pretrained
-    networks, weights(i, shape) returns the i-th convolution's weights (height, width, in, out) and norms(i, channels)
-    its (beta, mean, variance); None initializes them.
+    `narrow` divides the numbers of filters. `optimizer` trains all data sources; pass None for inference. For
+    pretrained networks, `weights(i, shape)` returns the i-th convolution's weights (height, width, in, out), and
+    `norms(i, channels)` returns its (beta, mean, variance); if these functions are None, all are initialized.
     """
 
     def __init__(self, classes=10, narrow=1, optimizer=None, weights=None, norms=None, size=75):

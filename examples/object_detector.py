@@ -57,9 +57,7 @@ class Scenes:
 
 
 def targets(objects) -> np.ndarray:
-    """Return the labels: for each cell and anchor, x and y within the cell, w and h in cells, confidence 1, and the
-    class.
-    """
+    """Return the labels of each cell and anchor: x and y within the cell, w and h in cells, confidence 1, and class."""
     result = np.zeros((len(objects), GRID, GRID, len(ANCHORS), 5 + CLASSES), np.float32)
     for scene, found in zip(result, objects, strict=True):
         for kind, box in found:

@@ -170,7 +170,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batch-norm", choices=("both", *BATCH_NORMS), default="both", help="default: both, in turn")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--narrow", type=int, default=1, choices=(1, 2, 4, 8, 16), help="divides numbers of filters")
+    parser.add_argument("--narrow", type=int, default=1, choices=(1, 2, 4, 8, 16), help="divisor of filter counts")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args(arguments)

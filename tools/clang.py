@@ -3,8 +3,8 @@
 Usage: python tools/clang.py [16]. The argument is the oldest version, by default 14. The fuzz targets need 16: older
 versions do not let lambdas capture structured bindings, which the CPU kernels do.
 
-If there is none, install Debian's clang of that version with its sanitizers and coverage tools, given root and apt;
-otherwise say what to install and fail.
+If there is no such compiler, the script installs Debian's clang of that version with its sanitizers and coverage tools,
+provided that it runs as root and apt exists. Otherwise, it says what to install and fails.
 """
 
 import os

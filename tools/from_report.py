@@ -108,7 +108,7 @@ def _take_failure(found: Findings, outcome: dict[str, Any]) -> None:
 
 
 def _key(outcome: dict[str, Any]) -> str:
-    """Return the name of a check in unsupported.py: a case's name, or for nodes a pattern of their tests."""
+    """Return the name of a check in unsupported.py: a case's name or, for nodes, a pattern of their tests' names."""
     name = str(outcome["name"])
     if outcome["part"] == "nodes":
         kind, _, case = name.partition(" of ")
@@ -134,9 +134,7 @@ def _first_line(message: str) -> str:
 
 # --- probes and the table ---------------------------------------------------------------------------------------------
 def table() -> dict[str, list[str]]:
-    """Return the cells of each row of behaviour.md's first table, by the first cell; the second table does not concern
-    us.
-    """
+    """Return the cells of each row of behaviour.md's first table, keyed by the first cell."""
     lines = [line for line in BEHAVIOUR.read_text().splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
     return {row[0]: row for row in rows if len(row) == 5}

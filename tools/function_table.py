@@ -1,7 +1,7 @@
 """Write the C interface's function table from the prototypes in include/mpsgraph/mpsgraph.h.
 
-The order of existing entries never changes; functions that are new in the header go to the end. A program compiled
-with an older header therefore finds its functions where they were.
+The order of existing entries never changes; functions that are new in the header go to the end. A program compiled with
+an older header therefore finds its functions at the same positions.
 """
 
 import re

@@ -1,10 +1,11 @@
 """Write python/mpsgraph/onnx/standard.txt: the versions of ONNX's operators and the attributes of each.
 
 Run `python tools/onnx_standard.py` in an environment with the onnx package whose operator sets are to be supported. The
-importer reads the file and does not ask an installed onnx, so a model means the same whichever version is installed.
+importer reads this file instead of querying an installed onnx package, so the meaning of a model does not depend on the
+installed version.
 
-One line per operator: its domain and name, then its versions. Each version is followed by its attributes, with defaults
-where they have one; a version without attributes has those of the version before.
+One line per operator: its domain and name, then its versions. Each version is followed by its attributes, with their
+defaults if they have any; a version listed without attributes has those of the previous version.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TABLE = Path(__file__).parent.parent / "python" / "mpsgraph" / "onnx" / "standar
 
 
 def plain(value: object) -> object:
-    """Convert bytes to text, and shorten floats to what float32 needs."""
+    """Convert bytes to a string, and shorten floats to the digits that float32 needs."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Print what pyproject.toml requires, one requirement per line: to build, to run, and for the named extras.
+"""Print the requirements in pyproject.toml, one per line: those to build, those to run, and those of named extras.
 
 Usage: `python tools/requirements.py test dev > requirements.txt`. The Makefile installs a target's requirements once,
 so later builds need no isolated environment and compile only what changed.

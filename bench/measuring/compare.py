@@ -24,7 +24,7 @@ WARM_UP = 5
 PAUSE = 0.02  # Seconds between turns, so that the previous side's worker threads go to sleep.
 ENOUGH = 3  # The number of undisturbed turns that suffices.
 TRIALS = 2  # Turns in which a mode is tried.
-NEAR, FINALISTS = 1.1, 2  # A mode takes part if it is within NEAR times its peer's best; at most FINALISTS do.
+NEAR, FINALISTS = 1.1, 2  # A mode takes part if its time is at most NEAR times its peer's best; at most FINALISTS do.
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Contender:
     """A side that takes part: its process, its turns, and for each turn the adjacent turn of mpsgraph."""
 
     running: Running
-    part: str = ""  # Name of the workload that its process builds, if it knows several.
+    part: str = ""  # Name of the workload that the side's process builds, if the process can build several.
     per_turn: int = 0
     first_result: float = 0.0  # Seconds to build the model and run the first step, without imports.
     first_value: float | None = None

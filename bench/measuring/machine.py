@@ -1,7 +1,7 @@
 """Load and memory bandwidth of the machine that measures.
 
-A measurement is useless if other processes took more than a few percent of the machine. Memory bandwidth tells apart
-the states in which virtual machines stay for minutes at a time.
+A measurement is useless if other processes took more than a few percent of the machine. Memory bandwidth distinguishes
+fast and slow states, in which virtual machines stay for minutes at a time.
 """
 
 from __future__ import annotations

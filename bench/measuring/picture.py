@@ -70,7 +70,7 @@ def capitalized(title: str) -> str:
 
 
 def _label(row: Row, titles: dict[str, str]) -> str:
-    """Return what a row measures, in words: single operations and memory name it in the workload."""
+    """Return a description of what a row measures; for single operations and memory, the workload contains it."""
     if row.workload == "memory":
         code, what = row.title.split(", ", 1)
         return f"{titles.get(code, code)}, {what}"

@@ -3,7 +3,7 @@
 It reads commands from standard input and answers each with one line of JSON. It sends the first answer without a
 command, once everything is imported.
     (start)  -> {"resident": MB after importing, "version": of the package, then of other libraries of the mode}
-    setup    -> {"seconds": of building the model}; `setup NAME` if the process knows several workloads
+    setup    -> {"seconds": of building the model}; `setup NAME` if the process can build several workloads
     step N   -> {"seconds": [of each step], "value": result of the last step, usually the loss}
     memory   -> {"peak": peak resident MB}
 The process exits at the end of its input. This module imports only the standard library, because peers run in separate

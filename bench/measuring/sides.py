@@ -148,7 +148,7 @@ class Running:
         return self._answer()
 
     def setup(self, name: str = "") -> float:
-        """Build the workload, selected by name if the process knows several, and return the seconds that it took."""
+        """Build the workload, selected by name if the process can build several; return the number of seconds."""
         return float(self.ask(f"setup {name}".strip())["seconds"])
 
     def steps(self, count: int) -> tuple[list[float], float | None]:

@@ -1,7 +1,7 @@
 """MLX as a benchmark peer: `python -m peers.mlx_peer WORKLOAD MODE`, run in a separate environment.
 
-It runs only W2: MLX's CPU kernels are many times slower than the others', but it needs less memory than most. The only
-mode is `compile`.
+It runs only W2: MLX's CPU kernels are many times slower than those of the other peers, but MLX needs less memory than
+most peers. The only mode is `compile`.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 A docstring is a summary line, prose, and sections in Google's style: `Args:`, `Attributes:`, `Returns:`, `Yields:`,
 `Raises:`, `Gradient:`, `Source:` and `Example:`. A section's body is indented below its name, or, where it is short,
-follows the name on the same line. Names in backticks become references where the site knows them.
+follows the name on the same line. Names in backticks become references if the site documents them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Generate the API reference from the package's docstrings: a page per room, or per section where a room is large.
+"""Generate the API reference from docstrings: a page per public module, or per section if a module is large.
 
-Nothing is listed by hand: rooms are the modules in `__all__`, starting at mpsgraph, and those that need an optional
-package; names are those in each room's `__all__`; titles.py has the sections' titles. The operations of a graph are
-grouped by family. Pages are MyST Markdown and are written without Sphinx, so that tests can inspect them; stage.py puts
-them among the other pages.
+Nothing is listed by hand: public modules ("rooms" in this code) are the modules in `__all__`, starting at mpsgraph, and
+those that need an optional package; names are those in each module's `__all__`; titles.py has the sections' titles. The
+operations of a graph are grouped by family. Pages are MyST Markdown and are written without Sphinx, so that tests can
+inspect them; stage.py puts them among the other pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from signatures import signature
 from skeleton import skeleton, source_of
 from titles import CORE, FAMILIES, ROOMS, VALUES
 
-LARGE = 30  # A room with more names than this has a page per section.
+LARGE = 30  # A module with more names than this has a page per section.
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Public:
 
 @functools.cache
 def _behind_assignments(source: str) -> dict[str, str]:
-    """Return the strings that follow assignments in a file, by the assigned names."""
+    """Return the strings that follow assignments in a file, keyed by the assigned name."""
     body, found = ast.parse(Path(source).read_text()).body, dict[str, str]()
     for node, after in zip(body, body[1:], strict=False):
         targets = (
@@ -67,7 +67,7 @@ def _behind_assignments(source: str) -> dict[str, str]:
 
 
 def _behind_assignment(room: str, name: str) -> str:
-    """Return the string after a name's assignment, from whichever of the room's files assigns it."""
+    """Return the string after a name's assignment, from the file of the module or package that assigns it."""
     known = rooms(optional=False)
     place = source_of(known[room].__name__ if room in known else room)
     files = sorted(place.parent.rglob("*.py")) if place.name == "__init__.py" else [place]
@@ -75,7 +75,7 @@ def _behind_assignment(room: str, name: str) -> str:
 
 
 def optional_rooms() -> list[str]:
-    """Return the rooms that are not in `__all__` because they need an optional package."""
+    """Return the public modules that are not in `__all__` because they need an optional package."""
     return [f"mpsgraph.{name}" for name in mg._LAZY if name not in mg.__all__]
 
 
@@ -107,7 +107,7 @@ def _names(module: ModuleType) -> list[str]:
 
 
 def public_names(optional: bool = True) -> list[Public]:
-    """Return every public name except the rooms."""
+    """Return every public name except those of modules."""
     found = [Public(room, name, getattr(module, name)) for room, module in rooms(optional).items()
              for name in dict.fromkeys(_names(module))]  # fmt: skip
     return [each for each in found if not inspect.ismodule(each.value)]
@@ -132,11 +132,11 @@ def pages(optional: bool = True) -> dict[str, str]:
     found: dict[str, str] = {}
     every = public_names(optional)
     public = {id(each.value): each.path for each in every if not each.is_value}
-    index = ["# API reference\n", "All public names, by room. Every name has an example that runs as a test.\n"]
+    index = ["# API reference\n", "All public names, by module. Every name has an example that runs as a test.\n"]
     listed: list[str] = []
     for room, module in rooms(optional).items():
         own = [each for each in every if each.room == room]
-        if room == "mpsgraph.training":  # its names belong to mpsgraph and to its own rooms
+        if room == "mpsgraph.training":  # its names belong to mpsgraph and to its own modules
             continue
         stem = room.replace("mpsgraph.", "") if room != "mpsgraph" else "mpsgraph"
         for name, text in _room(room, module, own, stem, public):
@@ -154,7 +154,7 @@ def pages(optional: bool = True) -> dict[str, str]:
 def _room(
     room: str, module: ModuleType, own: list[Public], stem: str, public: dict[int, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pages of a room: (path, text)."""
+    """Yield the pages of a module as pairs (path, contents)."""
     groups = _groups(room, own)
     apart = len(own) > LARGE
     text = [f"# {room}", markdown(module.__doc__ or ""), f"```{{py:currentmodule}} {room}\n```"]
@@ -176,7 +176,7 @@ def _room(
 
 
 def _groups(room: str, own: list[Public]) -> dict[str, tuple[str, str, list[Public]]]:
-    """Group a room's names into sections: {slug: (title, introduction, names)}."""
+    """Group a module's names into sections: {slug: (title, introduction, names)}."""
     titles = [*CORE, "Errors"] if room == "mpsgraph" else [*sorted(dict.fromkeys(ROOMS.get(room, {}).values())), VALUES]
     found: dict[str, tuple[str, str, list[Public]]] = {_slug(title): (title, "", []) for title in titles}
     for each in own:

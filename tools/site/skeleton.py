@@ -1,7 +1,7 @@
-"""Describe rooms that need an optional package: read their source instead of importing them.
+"""Describe modules that need an optional package, by reading their source instead of importing them.
 
 This is how the reference documents `mpsgraph.torch` where PyTorch is not installed. The resulting module has the
-classes and functions of the room's `__all__`, with docstrings, signatures, and members, and no code that runs.
+classes and functions of the original's `__all__`, with docstrings, signatures, and members, and no code that runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEPT = {"property", "classmethod", "staticmethod", "contextmanager"}
 
 
 def skeleton(room: str) -> ModuleType:
-    """Return a room's description, given its full name, such as "mpsgraph.torch"."""
+    """Return the description of a module, given its full name, such as "mpsgraph.torch"."""
     tree = _tree(room)
     found = ModuleType(room, ast.get_docstring(tree))
     found.__all__ = _public(tree)  # type: ignore[attr-defined]

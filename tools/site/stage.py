@@ -1,8 +1,8 @@
 """Write the site's pages to build/site/source: docs/, the project's own pages, the reference, and sources.
 
-Pages stay Markdown that reads well without the site. This module adds what only the site has: two code blocks side by
-side, the gallery as cards, references to the API, and a page for each file of the repository that a page links to, so
-that no link leaves the site. Sphinx turns the result into HTML (conf.py).
+The pages are Markdown that also reads well without the site. This module adds what only the site has: two code blocks
+side by side, the gallery as cards, references to the API, and a page for each file of the repository that a page links
+to, so that no link leaves the site. Sphinx turns the result into HTML (conf.py).
 """
 
 from __future__ import annotations
@@ -143,9 +143,7 @@ class Site:
             self.pages[name] = "---\norphan: true\n---\n\n" + self.pages[name]
 
     def write(self, into: Path) -> None:
-        """Write the pages; unchanged files keep their time stamps, so Sphinx reads only what changed, and stale files
-        go.
-        """
+        """Write the pages and delete stale files. Unchanged files keep their time stamps, so Sphinx skips them."""
         wanted = {into / name: text for name, text in self.pages.items()}
         for path, text in wanted.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +192,7 @@ def repository() -> dict[str, str]:
 
 
 def _aliases(name: str) -> Iterator[str]:
-    """Return the ways in which pages write a public name: in full, with `mg`, and from its room on, as `nn.Linear`."""
+    """Return the ways in which pages write a public name: in full, with `mg`, and from its module on (`nn.Linear`)."""
     yield name
     yield name.replace("mpsgraph", "mg", 1)
     room, _, own = name.rpartition(".")

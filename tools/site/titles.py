@@ -1,7 +1,7 @@
 """Headings of the API reference: the subject of each file, in words.
 
-Files with the same title share a section. A room that is not listed has no sections. `reference.py` raises for a file
-that a listed room lacks here, so that no heading is made from a file name.
+Files with the same title share a section. A module that is not listed has no sections. If a file of a listed module is
+missing here, `reference.py` raises an error instead of using the file's name as a heading.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CORE = {
     ),
     "Precision": ("autocast",),
 }
-"""Sections of the room `mpsgraph`, most of whose names come from the compiled core."""
+"""Sections of the module `mpsgraph`, most of whose names come from the compiled core."""
 
 VALUES = "Constants and types"
 """The section of names that are values: type aliases, constants, policies."""
@@ -126,7 +126,7 @@ ROOMS = {
         "stopping": "Early stopping",
     },
 }
-"""Sections of other rooms, by the file below the room that defines a name."""
+"""Sections of other modules, keyed by the file within the module that defines a name."""
 
 FAMILIES = {
     "activation": "Activations",

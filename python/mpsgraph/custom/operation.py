@@ -161,7 +161,7 @@ def custom_operation(
             the operation.
         infer: Function that computes the result types from the operands' TensorTypes and, as keyword arguments, the
             attributes. It returns a TensorType, or a list of TensorTypes for several results. The function is called
-            when the operation is created, where unknown sizes are -1, and again with the sizes of a run. Alternatively,
+            when the operation is created, with -1 for unknown sizes, and again with the sizes of a run. Alternatively,
             infer is the name of a function `void f(mpsgraph::custom::Inference& inference)` in the cpu source, which
             also works in programs without Python. None (the default) means one result with the type of the first
             operand.

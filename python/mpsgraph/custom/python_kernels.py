@@ -113,7 +113,7 @@ def python_operation(
 
 
 def _text(function: Callable[..., Any]) -> str:
-    """Return text that identifies a function: its source, names, and constants.
+    """Return a string that identifies a function: its source, names, and constants.
 
     The source alone is not enough, because several lambdas may be on the same line.
     """

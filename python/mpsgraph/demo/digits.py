@@ -1,11 +1,11 @@
 """Demo that trains, tests, and saves Apple's digit classifier, and draws its predictions.
 
 The network is that of Apple's MPSGraph sample: 5x5 convolution to 32 channels, pooling, 5x5 convolution to 64 channels,
-pooling, dense layer of 1024, dropout, dense layer of 10. It is trained for 300 iterations of batch 40 with stochastic
-gradient descent. Two details differ from the sample, so that every seed reaches more than 95% accuracy: weights have
-He's initialization instead of uniform values within 0.2, and the learning rate rises to 0.15 in 20 steps and then
-decreases along a cosine, because the last steps are noisy with a constant rate. The data are scikit-learn's 1,797
-scanned digits, or MNIST's files.
+pooling, dense layer of 1024 units, dropout, dense layer of 10 units. It is trained for 300 iterations with batches of
+40 samples by stochastic gradient descent. Two details differ from the sample, so that every seed reaches more than 95%
+accuracy: weights have He's initialization instead of uniform values within 0.2, and the learning rate rises to 0.15 in
+20 steps and then decreases along a cosine, because the last steps are noisy with a constant rate. The data are
+scikit-learn's 1,797 scanned digits, or MNIST's files.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def train(
     progress: bool = True,
     device: mg.Device | str | None = None,
 ) -> mg.Trainer:
-    """Train the classifier for `iterations` steps of batch 40."""
+    """Train the classifier for `iterations` steps with batches of 40 samples."""
     rate = mg.optim.CosineRate(LEARNING_RATE, steps=max(1, iterations - WARM_UP))
     optimizer = mg.optim.SGD(mg.optim.WarmUp(rate, WARM_UP))
     trainer = mg.Trainer(classifier(), loss="cross_entropy", optimizer=optimizer, device=device, seed=seed)

@@ -1,4 +1,4 @@
-"""`mpsgraph launch`: run a script in several processes with mpiexec and report how they ended."""
+"""`mpsgraph launch`: run a script in several processes with mpiexec, and report how the processes ended."""
 
 from __future__ import annotations
 

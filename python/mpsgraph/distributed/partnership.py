@@ -28,7 +28,7 @@ from .weighing import Weighing, weight_of_batch
 
 T = TypeVar("T")
 _STREAM = 4  # Index of the word in a random state that differs between processes.
-REFERENCE = 32  # Number of samples with weight 1 if no batch has been seen yet.
+REFERENCE = 32  # Number of samples of a batch with weight 1, until a batch has been seen.
 
 
 @checked
@@ -376,7 +376,7 @@ def explain(trainer: Any) -> str:
         trainer: Trainer created with distributed=True.
 
     Returns:
-        A few lines of text about the steps of this process so far.
+        A string of a few lines about the steps of this process so far.
 
     Example:
         >>> trainer = mg.Trainer(mg.nn.Linear(1), distributed=True)

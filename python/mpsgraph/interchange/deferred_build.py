@@ -2,7 +2,7 @@
 
 Some operations, such as a reshape to a shape given as an input, need input values (or input shapes) while the graph is
 being built. The graph of such a model is built on the first run, with these inputs as constants. Built graphs are
-cached by the values and shapes that they were built for.
+cached, keyed by the values and shapes for which they were built.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Known:
         """Return the shapes that tensors would have if the inputs had the given static shapes.
 
         The operations are copied to a scratch graph, which infers the shapes. A shape is None if it depends on values
-        or on control flow, or if the sizes do not fit an operation.
+        or on control flow, or if an operation does not accept the sizes.
         """
         scratch, copies, done = Graph(), dict[Tensor, Tensor | None](), set[int]()
         for tensor in tensors:

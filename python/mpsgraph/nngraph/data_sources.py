@@ -146,7 +146,8 @@ class ConvolutionDataSource(Protocol):
     - `kernel_weights_data_type` is the dtype in which filters use the weights, "float32" or "float16". Updates always
       apply to float32 weights. The default is float32; Apple's is float16.
 
-    If a member raises an exception, the encode that called it raises the same exception, and no parameters are updated.
+    If a member raises an exception, the method that encodes the batch raises the same exception, and no parameters are
+    updated.
 
     Source: MPSCNNConvolutionDataSource.
 
@@ -263,8 +264,8 @@ class TrainableConvolution(_core.NNTrainableConvolution):
             always apply to float32 weights.
 
     Raises:
-        ShapeError: If an array does not have the shape that the descriptor specifies, or the channels of the descriptor
-            do not divide into groups.
+        ShapeError: If an array does not have the shape that the descriptor specifies, or the descriptor's numbers of
+            channels are not divisible by its number of groups.
         DTypeError: If weights are not float32 or float16, biases are not float32, or kernel_weights_data_type is
             neither of these two dtypes.
 

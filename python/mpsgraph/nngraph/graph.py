@@ -22,7 +22,7 @@ class NNGraph:
         device: Device to run on: a Device, its name, or None for the default device.
         result_image: Image node whose images encode_batch returns, or a sequence of several.
         result_image_is_needed: Whether encode_batch returns the result image; one bool, or one per result image. Pass
-            False if only the weight updates on the way to it matter; encode_batch then returns None. Defaults to True.
+            False if only weight updates are wanted; encode_batch then returns None. Defaults to True.
 
     Raises:
         GraphError: If a result image is not an ImageNode made by a filter, the nodes form a cycle, the graph has
@@ -218,7 +218,7 @@ class NNGraph:
             source_states: One batch of labels or one state for each of source_state_handles. Empty by default.
 
         Returns:
-            The batch of the first result image, or None if it is not needed. It can be read once the batch has
+            The batch of the first result image, or None if it is not needed. The result can be read once the run has
             completed.
 
         Raises:

@@ -1,7 +1,7 @@
 """Images, batches of images, and labels: MPSImage, MPSImageBatch, and MPSCNNLossLabels.
 
 A batch is one array [images, height, width, feature channels] whose images are views of it, so numpy arrays are used
-and returned without a copy. Images that are not adjacent in memory are copied together, and `mpsgraph.copy_count`
+and returned without a copy. Images that are not adjacent in memory are copied into one array, and `mpsgraph.copy_count`
 counts the copy. Data that a graph writes can be read once its command buffer has completed.
 """
 
@@ -369,7 +369,7 @@ class LossLabels:
             descriptor.
 
     Attributes:
-        loss_image: Loss of the image, after the run.
+        loss_image: Loss of the image, available after the run.
 
     Raises:
         ShapeError: If an array has the wrong rank.
@@ -429,7 +429,7 @@ class LossLabelsBatch(Sequence[LossLabels]):
             descriptor.
 
     Attributes:
-        losses: Losses of the last encode, after the run.
+        losses: Losses of the last encoded batch, available after its run.
 
     Raises:
         ShapeError: If an array has the wrong rank, or the numbers of labels and weights differ.
@@ -455,7 +455,7 @@ class LossLabelsBatch(Sequence[LossLabels]):
 
     @property
     def losses(self) -> ImageBatch:
-        """Losses of the last encode: [images, 1, 1, 1], or with the shape of the labels for reduction_type="none".
+        """Losses of the last encoded batch: [images, 1, 1, 1], or the labels' shape for reduction_type="none".
 
         Reading the batch before its command buffer has completed raises DeviceError.
 

@@ -49,7 +49,7 @@ class _Encodes:
     ) -> None:
         """Encode one optimizer step, which runs when the command buffer runs.
 
-        Pass gradients and values either as two states, two vectors, or two matrices. Each call advances time_step by
+        Pass gradients and values as two states, two vectors, or two matrices. Each call advances time_step by
         one.
 
         Args:

@@ -187,8 +187,8 @@ class RNNMatrixInferenceLayer(_Inference):
         Raises:
             ShapeError: If the number or sizes of the matrices do not match.
             DTypeError: If a matrix is not float32 or float16.
-            GraphError: If all layers have the same direction, or destination_backward_matrices does not fit the combine
-                mode.
+            GraphError: If all layers have the same direction, or destination_backward_matrices is not passed or omitted
+                as the combine mode requires.
             UnsupportedError: If the number of rows changes with time.
             DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
                 to another device or is already committed.
@@ -317,8 +317,8 @@ class RNNImageInferenceLayer(_Inference):
         Raises:
             ShapeError: If the number or shapes of the images do not match, or an array is not contiguous.
             DTypeError: If an image is not float32 or float16.
-            GraphError: If all layers have the same direction, or destination_backward_images does not fit the combine
-                mode.
+            GraphError: If all layers have the same direction, or destination_backward_images is not passed or omitted
+                as the combine mode requires.
             DeviceError: If sources and destinations share memory, a destination is read-only, or command_buffer belongs
                 to another device or is already committed.
             UnsupportedError: On the Metal device, if a step has more than 4096 pixels.

@@ -22,7 +22,7 @@ def window_attributes(
     padding: Padding,
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the attributes that all convolutions share. Raise an error unless they fit the number of spatial axes."""
+    """Return the attributes that all convolutions share. Raise an error if a length differs from the number of axes."""
     return {
         "strides": ints(strides, f"[{kind}] strides", axes),
         "dilations": ints(dilations, f"[{kind}] dilations", axes),

@@ -45,7 +45,7 @@ class FourierTransform(Family):
             A complex tensor with the shape of x.
 
         Raises:
-            ShapeError: If an axis is out of range, repeated, or empty, or there are more than four.
+            ShapeError: If an axis is out of range, repeated, or empty, or there are more than four axes.
             DTypeError: If the dtype of x is not supported.
             GraphError: If scaling has an unknown value.
 
@@ -88,7 +88,7 @@ class FourierTransform(Family):
             transformed axis.
 
         Raises:
-            ShapeError: If an axis is out of range, repeated, or empty, or there are more than four.
+            ShapeError: If an axis is out of range, repeated, or empty, or there are more than four axes.
             DTypeError: If x is not float32 or float64.
             GraphError: If scaling has an unknown value.
 
@@ -134,7 +134,7 @@ class FourierTransform(Family):
             transformed axis.
 
         Raises:
-            ShapeError: If an axis is out of range, repeated, or empty, or there are more than four.
+            ShapeError: If an axis is out of range, repeated, or empty, or there are more than four axes.
             DTypeError: If x is not complex.
             GraphError: If scaling has an unknown value.
 

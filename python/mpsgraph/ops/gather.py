@@ -1,7 +1,7 @@
 """Selection by index: along an axis, by index vectors, and element by element; the gradient of gather; one-hot vectors.
 
-`out_of_range` sets what happens to an index outside its axis, including negative ones. "zeros" selects zeros, which
-receive no gradient; "clip" uses the nearest valid index, which receives the gradient; "error" makes the run raise
+`out_of_range` determines what happens to an index outside its axis, including a negative one. "zeros" selects zeros,
+which receive no gradient; "clip" uses the nearest valid index, which receives the gradient; "error" makes the run raise
 OutOfRangeError, which names the index, its position, the axis, and the length of the axis, and leaves variables
 unchanged. For an index that is known when the graph is built or compiled, the error is raised at that time.
 """

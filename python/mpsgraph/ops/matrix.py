@@ -105,7 +105,7 @@ class Matrix(Random):
         dropout: float = 0.0,
         state: Tensor | None = None,
     ) -> Tensor:
-        """Compute attention: for each query, the mean of the values, weighted by how well their keys match it.
+        """Compute attention: for each query, the mean of the values, weighted by how well their keys match the query.
 
         result = softmax(scale * query @ key^T + mask) @ value, with the softmax along the keys. On the CPU, only tiles
         of the scores are held in memory, in the gradient as well. The complete scores are stored if the operands are

@@ -24,9 +24,7 @@ def pooling_attributes(
     ceil_mode: bool,
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the attributes that all pooling operations share. Raise an error unless they fit the number of pooled
-    axes.
-    """
+    """Return the attributes that all pooling operations share. Raise an error if a length is not the number of axes."""
     window = ints(kernel, f"[{kind}] kernel", axes)
     return {
         "kernel": window,

@@ -156,7 +156,7 @@ class Random(Family):
     def _own_state(self, seed: int | None) -> Tensor:
         """Create the variable that holds the random state of an operation.
 
-        If part of the graph is built again, return the variable from the first time.
+        If part of the graph is built again, return the variable that was created the first time.
         """
         if self._repeated_states:
             return self._repeated_states.pop(0)

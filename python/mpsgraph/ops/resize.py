@@ -57,7 +57,8 @@ class Resize(Family):
             A tensor of the new size, with the dtype of images.
 
         Raises:
-            ShapeError: If size or layout does not match images, or scale and offset are not given as required.
+            ShapeError: If size or layout does not match images, or scale, offset, and scale_offset are not combined as
+                described above.
             DTypeError: If the dtype of images is not supported.
             GraphError: If mode has an unknown value.
 
@@ -115,7 +116,8 @@ class Resize(Family):
             A tensor of the new size, with the dtype of images.
 
         Raises:
-            ShapeError: If size or layout does not match images, or scale and offset are not given as required.
+            ShapeError: If size or layout does not match images, or scale, offset, and scale_offset are not combined as
+                described above.
             DTypeError: If images are complex.
             GraphError: If nearest_rounding_mode has an unknown value.
 
@@ -169,7 +171,8 @@ class Resize(Family):
             A tensor of the new size, with the dtype of images.
 
         Raises:
-            ShapeError: If size or layout does not match images, or scale and offset are not given as required.
+            ShapeError: If size or layout does not match images, or scale, offset, and scale_offset are not combined as
+                described above.
             DTypeError: If images are not floating-point.
 
         Gradient: computed by resize_bilinear_gradient.
@@ -224,7 +227,8 @@ class Resize(Family):
             A tensor of shape input_shape, with the dtype of incoming.
 
         Raises:
-            ShapeError: If the shapes are inconsistent with each other, or scale and offset are not given as required.
+            ShapeError: If the shapes are inconsistent with each other, or scale, offset, and scale_offset are not
+                combined as described above.
             DTypeError: If the dtype of incoming is not supported.
             GraphError: If mode has an unknown value.
 
@@ -283,7 +287,8 @@ class Resize(Family):
             A tensor of shape input_shape, with the dtype of incoming.
 
         Raises:
-            ShapeError: If the shapes are inconsistent with each other, or scale and offset are not given as required.
+            ShapeError: If the shapes are inconsistent with each other, or scale, offset, and scale_offset are not
+                combined as described above.
             DTypeError: If incoming is bool or complex.
             GraphError: If nearest_rounding_mode has an unknown value.
 
@@ -339,7 +344,8 @@ class Resize(Family):
             A tensor of shape input_shape, with the dtype of incoming.
 
         Raises:
-            ShapeError: If the shapes are inconsistent with each other, or scale and offset are not given as required.
+            ShapeError: If the shapes are inconsistent with each other, or scale, offset, and scale_offset are not
+                combined as described above.
             DTypeError: If incoming is not floating-point.
 
         Gradient: computed by resize_bilinear.

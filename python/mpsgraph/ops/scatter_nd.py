@@ -1,10 +1,10 @@
 """Scatter operations, which combine updates with a tensor at given indices, in one of seven modes.
 
 The result starts as data, and each update in turn is applied as result[index] ∘= update, where ∘ is "add", "sub",
-"mul", "div", "min", "max", or "set". `out_of_range` sets what happens to an index outside the result: "drop" ignores
-its update, which gets no gradient; "clip" uses the nearest valid index; "error" makes the run raise OutOfRangeError, as
-gather does. Instead of `data`, a `shape` may be given; the result then starts with zeros or, for scatter_along_axis,
-with the neutral value of the mode.
+"mul", "div", "min", "max", or "set". `out_of_range` determines what happens to an index outside the result: "drop"
+ignores the update at this index, which gets no gradient; "clip" uses the nearest valid index; "error" makes the run
+raise OutOfRangeError, as gather does. Instead of `data`, a `shape` may be given; the result then starts with zeros or,
+for scatter_along_axis, with the neutral value of the mode.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ LARGEST = 60.0
 
 
 def draw(nodes: Sequence[Node], path: str | os.PathLike[str] | None, axes: Any) -> Any:
-    """Draw nodes into axes and save the figure if path is not None. Without axes, create a figure of suitable size.
+    """Draw nodes into axes, or into a new figure if axes is None. Save the figure if path is not None.
 
     Returns:
         The axes.

@@ -28,7 +28,7 @@ def rows_of(count: int, edges: Sequence[Edge]) -> list[int]:
 class Layout:
     """Result of the layout: the x position of each node and of each point that an edge passes through, and their rows.
 
-    Positions are in the unit of the node widths.
+    Positions have the same unit as the widths of the nodes.
     """
 
     def __init__(self, widths: Sequence[float], edges: Sequence[Edge], gap: float = 0.3) -> None:

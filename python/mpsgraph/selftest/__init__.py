@@ -90,7 +90,7 @@ def _announced(wanted: list[str], quick: bool, everything: bool) -> str:
 
 
 def draw(report: Path) -> int:
-    """Draw the picture of a report next to its file; return 0, or 1 on failure."""
+    """Draw the picture of a report next to the report's file; return 0, or 1 on failure."""
     try:
         _json.loads(report.read_text())["summary"]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -111,7 +111,7 @@ def _wrong(failed: list[Outcome]) -> str:
 
 
 def _names(outcomes: list[Outcome]) -> str:
-    """Return a text that names the most frequent operations or checks, in descending order, and counts the others."""
+    """Return a string with the most frequent operations or checks, in descending order, and the number of others."""
     counts = Counter(name_of(o) for o in outcomes)
     named = [name if number == 1 else f"{name} {number}" for name, number in counts.most_common(MOST_NAMES)]
     return ", ".join(named) + (f" and {len(counts) - MOST_NAMES} more" if len(counts) > MOST_NAMES else "")

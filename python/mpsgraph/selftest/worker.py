@@ -1,7 +1,7 @@
 """A worker process of the self-test: `python -m mpsgraph.selftest.worker PART OPTIONS FIRST GROUPS FRAMES`, internal.
 
 It runs a part's checks starting at number FIRST, except those of the comma-separated GROUPS. It writes a line of JSON
-to standard output before and after each check, so the supervisor knows in which check the worker crashed or hung.
+to standard output before and after each check, so the supervisor can tell in which check the worker crashed or hung.
 Output of libraries goes to standard error, and Python frames of a crash go to the file FRAMES, so that they do not push
 the libraries' last messages out of the report. OPTIONS is a JSON object that may limit the part's run time in seconds.
 When this time has passed, the remaining checks are skipped, and the last line reports the number of skipped checks.

@@ -53,7 +53,7 @@ def add_to(commands: Any) -> None:
 
 
 def optimize(options: argparse.Namespace) -> str:
-    """Run Model.optimize_for_inference and save the result. Return the numbers of operations before and after."""
+    """Run Model.optimize_for_inference and save the result. Return a message with the numbers of operations."""
     model = models.opened(options)
     ready = model.optimize_for_inference()
     ready.save(options.output)
@@ -92,7 +92,7 @@ def quantize(options: argparse.Namespace) -> str:
 def prepare_package(options: argparse.Namespace) -> str:
     """Prepare a package's weights for this processor with mpsgraph.prepare.
 
-    Return a text that names the file, the number of weights, and the processors that can use them.
+    Return a message with the file, the number of weights, and the processors that can use them.
     """
     made = prepare(options.model, models.shapes(options), device="cpu")
     return f"{made.file}: {made.constants} weights, {made.bytes / 1e6:.1f} MB\n  for {made.made_for}"

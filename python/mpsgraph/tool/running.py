@@ -38,7 +38,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Run the model once. Return a text with a line for each output and its file."""
+    """Run the model once. Return a message with a line for each output and its file."""
     model = models.opened(options)
     given = _given(options)
     for name in given:
@@ -58,9 +58,7 @@ def run(options: argparse.Namespace) -> str:
 
 
 def bench(options: argparse.Namespace) -> str:
-    """Run the model many times. Return a text with the time to the first result, and the median and quartiles of later
-    runs.
-    """
+    """Run the model many times. Return a message with the time to the first result and statistics of later runs."""
     if options.runs < 1:
         raise GraphError(f"--runs must be at least 1, got {options.runs}")
     if options.threads:

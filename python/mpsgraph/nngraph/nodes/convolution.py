@@ -40,7 +40,7 @@ class ConvolutionNode(_WithWeights):
     Raises:
         GraphError: If source is not an ImageNode, weights lacks a required member, or accumulator_precision is unknown.
         ShapeError: From encode_batch, if the number of channels of the images differs from the descriptor's, or no
-            window fits.
+            window fits into the images.
 
     Source: MPSCNNConvolutionNode.
 
@@ -76,8 +76,8 @@ class ConvolutionTransposeNode(_WithWeights):
     Raises:
         GraphError: If source is not an ImageNode, weights lacks a required member, accumulator_precision is unknown, or
             convolution_gradient_state is not the state of a ConvolutionNode.
-        ShapeError: From encode_batch, if the number of channels of the images differs from the descriptor's, or their
-            size does not fit the inverted convolution.
+        ShapeError: From encode_batch, if the number of channels of the images differs from the descriptor's, or the
+            size of the images does not match the inverted convolution.
 
     Source: MPSCNNConvolutionTransposeNode initWithSource:convolutionGradientState:weights:.
 

@@ -87,7 +87,7 @@ class GroupNormalizationNode(_Normalization):
         GraphError: If source is not an ImageNode, data_source lacks a required member or is of a different kind,
             or a keyword is passed.
         ShapeError: From encode_batch, if the number of channels of the images differs from that of the data source, or
-            the channels do not divide into groups.
+            is not divisible by number_of_groups.
 
     Source: MPSCNNGroupNormalizationNode.
 

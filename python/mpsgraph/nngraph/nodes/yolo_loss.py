@@ -104,8 +104,8 @@ class YOLOLossNode(Node):
 
     Raises:
         GraphError: If source is not an ImageNode, or loss_descriptor has an unknown loss type.
-        ShapeError: From encode_batch, if the number of channels does not fit the anchors, or the labels do not have the
-            shape of the images.
+        ShapeError: From encode_batch, if the number of channels does not match the number of anchors, or the labels do
+            not have the shape of the images.
 
     Source: MPSCNNYOLOLossNode.
 

@@ -1,7 +1,7 @@
 """Part validation: runs one case per operation under Metal's validation layer, which reports invalid API usage.
 
-The supervisor sets MTL_DEBUG_LAYER=1 for the processes of this part. What the layer finds ends the process, and its
-message is in the report.
+The supervisor sets MTL_DEBUG_LAYER=1 for the processes of this part. If the layer finds invalid usage, it ends the
+process, and the report contains the layer's message.
 """
 
 from __future__ import annotations

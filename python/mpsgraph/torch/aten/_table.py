@@ -120,7 +120,7 @@ def dtype_of(dtype: Any) -> DType:
 
 @dataclass
 class Call:
-    """A call of an ATen operation as its translation sees it: the target graph, and PyTorch's metadata of the call."""
+    """A call of an ATen operation, as passed to its translation, with the target graph and PyTorch's metadata."""
 
     g: Graph
     name: str
