@@ -43,8 +43,8 @@ struct PackageFunction {
 struct PackageTraining {
   // An int32 variable of rank 0 with the number of completed steps, which train_step increments.
   Tensor* step = nullptr;
-  Tensor* first_update = nullptr;  // int32 variable of rank 0: the update to which the first row of the tables belongs
-  Tensor* last_row = nullptr;  // int32 variable of rank 0: the row that applies to all updates after the tables' end
+  Tensor* first_update = nullptr;  // int32 variable of rank 0: the update to which row 0 of `tables` belongs
+  Tensor* last_row = nullptr;  // int32 variable of rank 0: the row for all updates after the end of `tables`
   std::vector<Tensor*> tables;  // variables with the results of "rates", one row per update
   int64_t every = 1;  // number of batches per update
   std::vector<std::string> rates;  // inputs of train_step that receive the outputs of "rates"
