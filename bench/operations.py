@@ -28,11 +28,11 @@ TARGET = 1.2
 HAND_OVER = "a short call, of which feeding, fetching, and passing the work to the queue take 0.01 to 0.03 ms"
 OWN_ARRAYS = "PyTorch returns the incoming gradient itself or views of it, while mpsgraph writes new arrays"
 UNEXPLAINED = "unexplained"
-FOR_COMPARISON = "a loop in the graph, compared with PyTorch's built-in LSTM; `lstm_small` measures ours"
+FOR_COMPARISON = "a loop in the graph, compared with PyTorch's built-in LSTM; `lstm_small` measures the LSTM operation"
 
 REASONS: dict[str, str] = {
-    "addition_of_bias_gradient": OWN_ARRAYS + ": a copy of 16 MB that takes a quarter of its time",
-    "concatenate_gradient": OWN_ARRAYS + ": two copies of 4 MB that take half of its time",
+    "addition_of_bias_gradient": OWN_ARRAYS + "; the copy of 16 MB takes a quarter of the time",
+    "concatenate_gradient": OWN_ARRAYS + "; the two copies of 4 MB take half of the time",
     "concatenate": "memory-bound; 1.1 to 1.5 in different runs",
     "broadcast": HAND_OVER,
     "coordinate_along_axis": HAND_OVER,

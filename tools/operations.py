@@ -36,15 +36,16 @@ This page lists all operations of a graph with their gradients, dtypes, and supp
 generates the page from the operation table, so do not edit it. The columns are:
 
 - **gradient**: *rule* if the operation defines its derivative, *composition* if the derivative follows from the
-  operations it is composed of, *zero* if the operation is constant almost everywhere, or – if it has no floating-point
-  result or no floating-point operand.
+  operations that it is composed of, *zero* if the operation is constant almost everywhere, or – if it lacks a
+  floating-point result or a floating-point operand.
 - **second order**: whether the tests compare second derivatives with central differences.
 - **element types**: the dtypes of operands that accept more than one dtype. *floats* are float32, float16, bfloat16,
   and float64; *complex* is complex64 and complex128. float64 and complex128 are only available on the CPU.
 - **CPU**: *kernel*, *fused* (element-wise; shares one loop with neighboring operations), *composition*, or *built in*
   (memory layout, views, control flow).
-- **Metal**: *MPSGraph* (uses MPSGraph's own operation), *composition*, *built in*, or – with the reason
-  [below](#not-supported-on-metal); followed by the first macOS version with full support if it is newer than 13.3.
+- **Metal**: *MPSGraph* (uses MPSGraph's own operation), *composition*, *built in*, or – if the operation is not
+  supported, for the reason [below](#not-supported-on-metal). The first macOS version with full support follows if it is
+  newer than 13.3.
 - **MPSGraph**, **macOS**: the first corresponding MPSGraph selector, the number of further selectors, and the first
   macOS version that has the first selector.
 """
