@@ -43,7 +43,7 @@ def source(width: int, inputs: int, outputs: int, adam: ng.Adam, seed: int) -> n
 
 
 def lstm_descriptor(inputs: int, hidden: int, seed: int) -> ng.LSTMDescriptor:
-    """Describe the LSTM; a gate's bias and activation function are those of its input weights' data source."""
+    """Describe the LSTM; the data source of a gate's input weights also gives its bias and activation."""
     descriptor, rng = ng.LSTMDescriptor(inputs, hidden, use_float32_weights=True), np.random.default_rng(seed)
     for gate in ("input", "forget", "output", "cell"):
         neuron = ng.NeuronDescriptor("tanh", 1, 1) if gate == "cell" else ng.NeuronDescriptor("sigmoid")
@@ -86,7 +86,7 @@ class Classifier:
         return ng.NNGraph(None, relu.result_image), gradient
 
     def _graphs_behind(self) -> tuple[ng.NNGraph, ng.NNGraph]:
-        """Create the graphs from the LSTM's outputs to probabilities, and through the loss back to their gradient."""
+        """Create the graphs from the LSTM's outputs to probabilities, and through the loss to the outputs' gradient."""
         first = ng.ConvolutionNode(ng.ImageNode("outputs"), self.head[0], label="between")
         relu = ng.NeuronReLUNode(first.result_image)
         second = ng.ConvolutionNode(relu.result_image, self.head[1], label="activities")

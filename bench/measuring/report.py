@@ -75,7 +75,7 @@ class Row:
 
 
 def headlines(rows: Sequence[Row]) -> list[Row]:
-    """Return our first row of each comparison in which it has a ratio to a best peer."""
+    """Return our first row of each comparison, if that row has a ratio to a best peer."""
     first: dict[tuple[str, ...], Row] = {}
     for row in rows:
         if row.side == OURS:

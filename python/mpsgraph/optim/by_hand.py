@@ -93,7 +93,7 @@ def _restore(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
 
 
 def _base_rate(optimizer: Optimizer, state: Mapping[str, Any]) -> Schedule:
-    """Return the schedule of a stored state before it was scaled."""
+    """Return the unscaled schedule of a stored state."""
     if "rate" not in state:
         return optimizer._constructed
     rate = schedule_described(state["rate"])

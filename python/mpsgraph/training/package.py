@@ -157,8 +157,8 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
     overridden = [name for name in _OURS if getattr(type(trainer), name) is not getattr(Trainer, name)]
     if overridden:
         raise UnsupportedError(
-            f"a package cannot contain {type(trainer).__name__}.{overridden[0]}, which runs in Python: move what a "
-            "step computes to training_step, which becomes part of the graph"
+            f"a package cannot contain {type(trainer).__name__}.{overridden[0]}, which runs in Python: move its "
+            "computation to training_step, which becomes part of the graph"
         )
     parts = [*built.parts, *built.evaluated]
     inside = {name: "a metric that accumulates in Python" for part in parts for name in part.accumulated}

@@ -254,7 +254,7 @@ class Trainer(TrainingGraph):
 
     @checked
     def stop(self, reason: str = "asked to") -> None:
-        """Stop the current `fit` after the step being made. Callbacks call this.
+        """Stop the current `fit` after the current step. Callbacks call this.
 
         Args:
             reason: Reason, stored in `stopped`. Defaults to "asked to".

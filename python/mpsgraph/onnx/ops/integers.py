@@ -17,7 +17,7 @@ BYTES = (255, 255)  # Maximum absolute values of the two operands, 8-bit integer
 
 
 def block_size(limits: tuple[int, int]) -> int:
-    """Return how many products float32 can sum exactly if the absolute values of the operands are at most `limits`."""
+    """Return the number of products float32 can sum exactly if the operands' absolute values are at most `limits`."""
     return WHOLE // (limits[0] * limits[1])
 
 

@@ -171,8 +171,7 @@ def _edges(x: Any, bins: int, low: Any, high: Any) -> Any:
 
 
 def _counted(x: Any, edges: list[Any], weight: Any, density: bool) -> Any:
-    """Compute a multidimensional histogram: the number of points of shape (n, d) in each box of a grid given by its
-    edges.
+    """Compute a multidimensional histogram of the points `x`, [n, d], over the grid with `edges`.
 
     The last box along each axis includes its upper edge.
     """
