@@ -74,10 +74,10 @@ class Weighing:
         return weight if scale is None else scale * weight
 
     def hear(self) -> Tensor:
-        """Return 1 / (sum of the weights w of all processes), and replace reported results and buffers with their
-        means.
+        """Return 1 / (sum of the weights w of all processes).
 
-        The operations wait until the weights, results, and buffers have been summed over all processes.
+        Also replaces the reported results and the buffers with their means over all processes, weighted by w. The
+        operations that do this wait until the weights, results, and buffers have been summed over all processes.
         """
         if self._factor is None:
             g = self.graph

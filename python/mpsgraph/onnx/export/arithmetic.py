@@ -232,7 +232,7 @@ def activation_gradient(w: Writer, op: Operation) -> str:
 
 @writes("atan2")
 def atan2(w: Writer, op: Operation) -> str:
-    """Export atan2 as atan(y / x), shifted by pi where x is negative."""
+    """Export atan2 as atan(y / x), plus pi with the sign of y where x is negative."""
     y, x = w.inputs(op)
     dtype = op.inputs[0].dtype
     zero, turn = w.number(0, dtype), w.number(np.pi, dtype)
