@@ -251,6 +251,7 @@ class Absorber {
 }  // namespace
 
 void absorb(Program& program) {
+  if (!any_operation(program, [](const Operation& operation) { return Linear::of(operation).has_value(); })) return;
   const Absorber absorber(program);
   if (!absorber.any()) return;
   rewrite(program, [&](Rewriter& r, const Operation& operation) { return absorber.visit(r, operation); });

@@ -11,49 +11,39 @@ bool is_alias(const Operation& operation) {
   return false;
 }
 
-void for_each_operand(const Operation& operation, const std::function<void(Tensor*)>& visit) {
-  for (Tensor* in : operation.inputs) visit(in);
-  for (const auto& block : operation.blocks) {
-    for (const auto& inner : block->operations) for_each_operand(*inner, visit);
-    for (Tensor* result : block->results) visit(result);
-  }
-}
-
-Dependencies::Dependencies(const Block& block) : before_(block.operations.size()) {
+Dependencies::Dependencies(const Block& block) : positions_(block) {
   State state;
-  // Maps each read value that aliases a variable's memory to that variable.
-  std::unordered_map<const Tensor*, const Tensor*> variable_of;
+  // For each operation whose result aliases a variable's memory, the variable.
+  std::vector<const Tensor*> variable_of(block.operations.size());
+  ends_.reserve(block.operations.size() + 1);
   for (int i = 0; i < static_cast<int>(block.operations.size()); i++) {
     const Operation& operation = *block.operations[i];
-    std::vector<int>& mine = before_[i];
     for_each_operand(operation, [&](Tensor* in) {
-      if (const int made = position(in->operation); made >= 0) mine.push_back(made);
-      if (const auto alias = variable_of.find(in); alias != variable_of.end())
-        state.using_value[alias->second].push_back(i);
+      const int made = position(in->operation);
+      if (made < 0 || made >= i) return;
+      before_.push_back(made);
+      if (const Tensor* variable = variable_of[made]) state.using_value[variable].push_back(i);
     });
     for (const Operation* before : operation.control_dependencies)
-      if (const int at = position(before); at >= 0) mine.push_back(at);
+      if (const int at = position(before); at >= 0 && at < i) before_.push_back(at);
     add_state(operation, i, state);
     if (operation.is("read"))
-      variable_of[operation.output()] = operation.input(0);
-    else if (is_alias(operation) && variable_of.count(operation.input(0)))
-      variable_of[operation.output()] = variable_of[operation.input(0)];
-    std::sort(mine.begin(), mine.end());
-    mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
-    position_[&operation] = i;
+      variable_of[i] = operation.input(0);
+    else if (is_alias(operation))
+      if (const int made = position(operation.input(0)->operation); made >= 0) variable_of[i] = variable_of[made];
+    const auto mine = before_.begin() + static_cast<std::ptrdiff_t>(ends_.back());
+    std::sort(mine, before_.end());
+    before_.erase(std::unique(mine, before_.end()), before_.end());
+    ends_.push_back(before_.size());
   }
 }
 
-int Dependencies::position(const Operation* operation) const {
-  const auto found = position_.find(operation);
-  return found == position_.end() ? -1 : found->second;
-}
-
-std::vector<std::vector<int>> Dependencies::users() const {
-  std::vector<std::vector<int>> users(before_.size());
-  for (int i = 0; i < static_cast<int>(before_.size()); i++)
-    for (int d : before_[i]) users[d].push_back(i);
-  return users;
+Lists<int> Dependencies::users() const {
+  const int n = static_cast<int>(ends_.size()) - 1;
+  return {static_cast<size_t>(n), [&](const auto& add) {
+            for (int i = 0; i < n; i++)
+              for (int d : before(i)) add(d, i);
+          }};
 }
 
 // A read depends on the preceding assign of its variable. An assign depends on all operations that use the variable's
@@ -64,7 +54,7 @@ void Dependencies::add_state(const Operation& operation, int i, State& state) {
   for (const auto& block : operation.blocks)
     for (const auto& inner : block->operations) add_state(*inner, i, state);
   const auto after = [&](int d) {
-    if (d >= 0 && d != i) before_[i].push_back(d);
+    if (d >= 0 && d != i) before_.push_back(d);
   };
   if (operation.is("call")) {
     after(state.last_call);

@@ -48,6 +48,9 @@ bool is_bias(const Tensor& bias, const Shape& result, int from_end) {
   return shape[shape.rank() - from_end] == channels;
 }
 
+// Whether bias, residual, and activation can be fused into the operation.
+bool starts(const Operation& operation) { return operation.is("convolution2d") || operation.is("matrix_multiplication"); }
+
 class Fuser {
  public:
   explicit Fuser(const Program& program) : users_(program) { find(program.graph->root()); }
@@ -88,7 +91,7 @@ class Fuser {
   void find(const Block& block) {
     for (const auto& operation : block.operations) {
       for (const auto& inner : operation->blocks) find(*inner);
-      if (operation->is("convolution2d") || operation->is("matrix_multiplication")) match(*operation);
+      if (starts(*operation)) match(*operation);
     }
   }
 
@@ -135,6 +138,7 @@ class Fuser {
 
 // Rewrites relu_gradient(g, s) to relu_gradient(g, relu(s)) if relu(s) is computed before the gradient.
 void look_at_results(Program& program) {
+  if (!any_operation(program, [](const Operation& operation) { return operation.is("relu_gradient"); })) return;
   std::unordered_map<const Tensor*, const Operation*> relu_of;
   rewrite(program, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {
     if (operation.is("relu")) relu_of.try_emplace(operation.input(0), &operation);
@@ -154,7 +158,7 @@ void fuse(Program& program) {
   fuse_sparse(program);
   fuse_softmax(program);
   fuse_rotary(program);
-  if (!program.target.fuses_epilogues) return;
+  if (!program.target.fuses_epilogues || !any_operation(program, starts)) return;
   const Fuser fuser(program);
   rewrite(program, [&](Rewriter& rewriter, const Operation& operation) { return fuser.visit(rewriter, operation); });
 }

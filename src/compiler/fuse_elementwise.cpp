@@ -15,6 +15,7 @@
 // per element, instead of four bytes that another region would have to write first.
 #include <algorithm>
 #include <queue>
+#include <span>
 #include <unordered_map>
 
 #include "compiler/dependencies.h"
@@ -40,8 +41,11 @@ class BlockPlan {
   explicit BlockPlan(Block& block) : block_(block), dependencies_(block), users_(dependencies_.users()) {
     const int n = static_cast<int>(block.operations.size());
     level_.assign(n, 0);
+    producer_ends_.reserve(n + 1);
     for (int i = 0; i < n; i++) {
-      joins_.push_back(elementwise(i) || can_end_region(*block_.operations[i]));
+      elementwise_.push_back(is_elementwise(*block_.operations[i]));
+      joins_.push_back(elementwise_[i] || can_end_region(*block_.operations[i]));
+      find_producers(i);
       level_[i] = least_level(i);
     }
     stays_.assign(n, false);
@@ -53,29 +57,32 @@ class BlockPlan {
   }
 
   // The region of an operation, identified by the position of its representative; -1 if the operation has no region.
-  int region_of(const Operation* operation) const {
-    const int i = dependencies_.position(operation);
-    return joins_[i] ? find(i) : -1;
-  }
+  int region_of(int i) const { return joins_[i] ? find(i) : -1; }
 
   // A valid order in which each region is contiguous.
   std::vector<int> schedule() const {
     const int n = static_cast<int>(block_.operations.size());
     std::vector<int> node(n), last(n, -1), waiting(n, 0);
     for (int i = 0; i < n; i++) node[i] = joins_[i] ? find(i) : i;
-    std::vector<std::vector<int>> members(n), users(n);
     for (int i = 0; i < n; i++) {
-      members[node[i]].push_back(i);
       last[node[i]] = i;
-      for (int d : dependencies_.before(i))
-        if (node[d] != node[i]) users[node[d]].push_back(node[i]), waiting[node[i]]++;
+      for (int d : dependencies_.before(i)) waiting[node[i]] += node[d] != node[i];
     }
+    const Lists<int> members(n, [&](const auto& add) {
+      for (int i = 0; i < n; i++) add(node[i], i);
+    });
+    const Lists<int> users(n, [&](const auto& add) {
+      for (int i = 0; i < n; i++)
+        for (int d : dependencies_.before(i))
+          if (node[d] != node[i]) add(node[d], node[i]);
+    });
     // Regions are ordered by the original position of their last member, to stay close to the user's order.
     using Entry = std::pair<int, int>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
     for (int i = 0; i < n; i++)
       if (node[i] == i && waiting[i] == 0) ready.push({last[i], i});
     std::vector<int> order;
+    order.reserve(n);
     while (!ready.empty()) {
       const int next = ready.top().second;
       ready.pop();
@@ -99,39 +106,45 @@ class BlockPlan {
   void place_all() {
     const int n = static_cast<int>(level_.size());
     wanted_ = level_;
+    last_level_ = n == 0 ? 0 : *std::ranges::max_element(level_);
     for (int i = n; i-- > 0;) sink(i);
     region_.assign(n, {});
     parent_.clear();
     for (int i = 0; i < n; i++) place(i);
   }
 
-  bool elementwise(int i) const {
-    return block_.operations[i]->definition->elementwise && !is_alias(*block_.operations[i]);
+  static bool is_elementwise(const Operation& operation) {
+    return operation.definition->elementwise && !is_alias(operation);
   }
   const Dims& space(int i) const {
     const Operation& operation = *block_.operations[i];
-    return elementwise(i) ? operation.output()->type.shape.dims() : operation.input(0)->type.shape.dims();
+    return elementwise_[i] ? operation.output()->type.shape.dims() : operation.input(0)->type.shape.dims();
   }
 
   // Element-wise operations with the shape of operation i that compute its operands. Operation i may join their
   // regions.
-  std::vector<int> producers(int i) const {
-    std::vector<int> found;
-    if (!joins_[i]) return found;
-    for (const Tensor* in : block_.operations[i]->inputs) {
-      const int producer = dependencies_.position(in->operation);
-      if (producer >= 0 && elementwise(producer) && space(producer) == space(i)) found.push_back(producer);
-    }
-    return found;
+  std::span<const int> producers(int i) const {
+    const size_t begin = producer_ends_[i];
+    return {producers_.data() + begin, producer_ends_[i + 1] - begin};
+  }
+  bool is_producer(int producer, int of) const {
+    const auto all = producers(of);
+    return std::find(all.begin(), all.end(), producer) != all.end();
+  }
+
+  void find_producers(int i) {
+    if (joins_[i])
+      for (const Tensor* in : block_.operations[i]->inputs) {
+        const int producer = dependencies_.position(in->operation);
+        if (producer >= 0 && elementwise_[producer] && space(producer) == space(i)) producers_.push_back(producer);
+      }
+    producer_ends_.push_back(producers_.size());
   }
 
   int least_level(int i) const {
-    const std::vector<int> joinable = producers(i);
     int level = 0;
-    for (int d : dependencies_.before(i)) {
-      const bool may_join = std::find(joinable.begin(), joinable.end(), d) != joinable.end();
-      level = std::max(level, level_[d] + (joins_[d] && !may_join ? 1 : 0));
-    }
+    for (int d : dependencies_.before(i))
+      level = std::max(level, level_[d] + (joins_[d] && !is_producer(d, i) ? 1 : 0));
     return level;
   }
 
@@ -157,15 +170,13 @@ class BlockPlan {
   void sink(int i) {
     // an assign without users only ends the lifetime of a value, so it can run last
     if (block_.operations[i]->is("assign") && users_[i].empty()) {
-      wanted_[i] = *std::max_element(level_.begin(), level_.end());
+      wanted_[i] = last_level_;
       return;
     }
     if (!joins_[i] || users_[i].empty() || stays_[i]) return;
     int level = wanted_[users_[i].front()];
     for (int user : users_[i]) {
-      const std::vector<int> joinable = producers(user);
-      const bool may_join = elementwise(i) && std::find(joinable.begin(), joinable.end(), i) != joinable.end();
-      level = std::min(level, wanted_[user] - (may_join ? 0 : 1));
+      level = std::min(level, wanted_[user] - (is_producer(i, user) ? 0 : 1));
     }
     if (level > wanted_[i] && moves_freely(i, level)) wanted_[i] = level;
   }
@@ -198,7 +209,7 @@ class BlockPlan {
     for (const Tensor* in : block_.operations[i]->inputs) {
       const int source = dependencies_.position(in->operation);
       if (source < 0 || in->type.shape.dims() != space(i)) continue;
-      const std::vector<int>& users = users_[source];  // sorted by position
+      const auto users = users_[source];  // sorted by position
       auto user = std::lower_bound(users.begin(), users.end(), i);
       for (int seen = 0; user != users.begin() && seen < most_siblings; seen++) {
         const int other = *--user;
@@ -243,37 +254,37 @@ class BlockPlan {
 
   Block& block_;
   const Dependencies dependencies_;
-  std::vector<std::vector<int>> users_;
+  const Lists<int> users_;
   std::vector<int> level_, wanted_, parent_;
-  std::vector<bool> joins_, stays_;
+  int last_level_ = 0;  // the largest level before place_all() moves operations
+  std::vector<bool> elementwise_, joins_, stays_;
+  std::vector<int> producers_;  // the lists of all operations, one after the other
+  std::vector<size_t> producer_ends_{0};  // the end of each operation's list, after a 0
   std::vector<Region> region_;
 };
 
-using RegionOperations = std::vector<const Operation*>;
+using RegionOperations = std::span<const std::unique_ptr<Operation>>;
 
 // Finds the regions of a block and of all blocks within it, and sorts the operations so that regions are contiguous.
-void plan_block(Block& block, std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>>& regions) {
+// Sets `regions`, which is indexed by operation id, for the first operation of each region of several operations.
+void plan_block(Block& block, std::vector<RegionOperations>& regions) {
   for (auto& operation : block.operations)
     for (auto& inner : operation->blocks) plan_block(*inner, regions);
   const BlockPlan plan(block);
-  std::unordered_map<int, std::shared_ptr<RegionOperations>> by_id;
   const std::vector<int> order = plan.schedule();
-  std::vector<int> region(block.operations.size());
-  for (size_t i = 0; i < block.operations.size(); i++) region[i] = plan.region_of(block.operations[i].get());
   std::vector<std::unique_ptr<Operation>> sorted;
+  std::vector<int> region;
   for (int i : order) {
-    if (region[i] >= 0) {
-      auto& operations = by_id[region[i]];
-      if (!operations) operations = std::make_shared<RegionOperations>();
-      operations->push_back(block.operations[i].get());
-    }
+    region.push_back(plan.region_of(i));
     sorted.push_back(std::move(block.operations[i]));
   }
   block.operations = std::move(sorted);
-  for (auto& [id, operations] : by_id) {
-    const bool alone = operations->size() == 1;
-    if (alone) continue;
-    for (const Operation* operation : *operations) regions[operation] = operations;
+  for (size_t begin = 0, end; begin < region.size(); begin = end) {
+    end = begin + 1;
+    if (region[begin] < 0) continue;
+    while (end < region.size() && region[end] == region[begin]) end++;
+    if (end - begin > 1)
+      regions[block.operations[begin]->id] = RegionOperations(block.operations).subspan(begin, end - begin);
   }
 }
 
@@ -290,67 +301,89 @@ Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
 }
 
 struct ElementwiseFuser {
-  std::unordered_map<const Operation*, std::shared_ptr<RegionOperations>> regions;
-  std::unordered_map<const Tensor*, int> uses;
-  // Results of the fused kernels created so far, keyed by the original operation.
-  std::unordered_map<const Operation*, std::vector<Tensor*>> made;
+  explicit ElementwiseFuser(Program& program)
+      : uses(*program.graph),
+        operand_of(*program.graph),
+        values(*program.graph),
+        regions(program.graph->operation_count()) {
+    count_uses(program.graph->root());
+    for (const Tensor* target : program.targets) uses[target]++;
+    plan_block(program.graph->root(), regions);
+  }
 
-  void emit(Rewriter& rewriter, const RegionOperations& operations) {
+  Rewriter::Replacement visit(Rewriter& rewriter, const Operation& operation) {
+    const RegionOperations region = regions[operation.id];
+    if (region.empty()) return std::nullopt;
+    return std::vector<Tensor*>{emit(rewriter, region)};
+  }
+
+ private:
+  // Creates the fused kernel of a region, and returns the replacement of the first operation's result.
+  Tensor* emit(Rewriter& rewriter, RegionOperations operations) {
     Graph& graph = rewriter.graph();
-    std::unordered_map<const Tensor*, int> inside;  // number of uses within the region
-    std::unordered_map<const Operation*, bool> member;
-    for (const Operation* operation : operations) {
-      member[operation] = true;
-      for (const Tensor* in : operation->inputs) inside[in]++;
-    }
     // Creates the operands before the kernel's block, because a block under construction receives all new operations.
+    // The key is the tensor of the source program, because a constant whose elements are all equal may have users of
+    // several shapes.
     std::vector<Tensor*> operands;
-    std::unordered_map<const Tensor*, size_t> operand_of;
-    // For each operation, the index of each operand among the kernel's operands; -1 for operands that are computed
-    // within the kernel.
-    std::unordered_map<const Operation*, std::vector<int>> operand_places;
-    for (const Operation* operation : operations)
+    std::vector<const Tensor*> outside;
+    for (const auto& operation : operations) {
       for (const Tensor* in : operation->inputs) {
-        int place = -1;
-        if (!member.count(in->operation)) {
-          Tensor* value = rewriter.now(in);
-          // The key is the tensor of the source program, because a constant whose elements are all equal may have users
-          // of several shapes.
-          const auto [found, fresh] = operand_of.try_emplace(in, operands.size());
-          if (fresh) operands.push_back(as_scalar(rewriter, value, *operation));
-          place = static_cast<int>(found->second);
-        }
-        operand_places[operation].push_back(place);
+        uses[in]--;  // leaves the uses outside the region
+        if (operand_of[in] != 0) continue;
+        outside.push_back(in);
+        operands.push_back(as_scalar(rewriter, rewriter.now(in), *operation));
+        operand_of[in] = static_cast<int>(operands.size());
       }
+      operand_of[operation->output()] = -1;
+    }
     std::vector<TensorType> types;
     for (const Tensor* operand : operands) types.push_back(operand->type);
     Block* body = graph.begin_block(types);
-    std::unordered_map<const Tensor*, Tensor*> values;
     std::vector<Tensor*> results;
     std::vector<const Tensor*> result_of;
-    for (const Operation* operation : operations) {
+    for (const auto& operation : operations) {
       std::vector<Tensor*> inputs;
-      for (size_t i = 0; i < operation->inputs.size(); i++) {
-        const int place = operand_places[operation][i];
-        inputs.push_back(place < 0 ? values.at(operation->inputs[i]) : body->arguments[place]);
+      for (const Tensor* in : operation->inputs) {
+        const int operand = operand_of[in];
+        inputs.push_back(operand > 0 ? body->arguments[operand - 1] : values[in]);
       }
       Operation* copy = graph.create_unchecked(*body, *operation->definition, std::move(inputs), operation->attributes,
                                                {}, {operation->output()->type});
       copy->location = operation->location;
       values[operation->output()] = copy->output();
-      if (uses[operation->output()] > inside[operation->output()]) {
+      if (uses[operation->output()] > 0) {
         results.push_back(copy->output());
         result_of.push_back(operation->output());
       }
-      made[operation] = {copy->output()};
     }
     Operation* fused = graph.create("fused_elementwise", operands, {}, operations.back()->name, [&] {
       std::vector<std::unique_ptr<Block>> blocks;
       blocks.push_back(graph.finish_block(body, results));
       return blocks;
     }());
-    for (size_t i = 0; i < results.size(); i++) made[result_of[i]->operation] = {fused->output(i)};
+    for (const Tensor* in : outside) operand_of[in] = 0;
+    for (size_t i = 0; i < results.size(); i++) values[result_of[i]] = fused->output(i);
+    // The rewriter skips operations that have a replacement.
+    for (const auto& operation : operations) {
+      operand_of[operation->output()] = 0;
+      if (operation != operations.front()) rewriter.stand_for(*operation->output(), values[operation->output()]);
+    }
+    return values[operations.front()->output()];
   }
+
+  void count_uses(const Block& block) {
+    for (const auto& operation : block.operations) {
+      for (const Tensor* in : operation->inputs) uses[in]++;
+      for (const auto& inner : operation->blocks) count_uses(*inner);
+    }
+    for (const Tensor* result : block.results) uses[result]++;
+  }
+
+  TensorTable<int> uses;  // the number of uses of each value, except those in regions that are already fused
+  // For the kernel being created: the index of each operand, plus 1, or -1 for values that it computes; otherwise 0.
+  TensorTable<int> operand_of;
+  TensorTable<Tensor*> values;  // the values that kernels compute, in the kernel or as its results
+  std::vector<RegionOperations> regions;  // see plan_block()
 };
 
 bool joins_regions(const Operation& operation) {
@@ -386,28 +419,12 @@ void split_casts(Program& program) {
   });
 }
 
-void count_uses(const Block& block, std::unordered_map<const Tensor*, int>& uses) {
-  for (const auto& operation : block.operations) {
-    for (const Tensor* in : operation->inputs) uses[in]++;
-    for (const auto& inner : operation->blocks) count_uses(*inner, uses);
-  }
-  for (const Tensor* result : block.results) uses[result]++;
-}
-
 }  // namespace
 
 void fuse_elementwise(Program& program) {
   split_casts(program);
-  ElementwiseFuser fuser;
-  count_uses(program.graph->root(), fuser.uses);
-  for (const Tensor* target : program.targets) fuser.uses[target]++;
-  plan_block(program.graph->root(), fuser.regions);
-  rewrite(program, [&](Rewriter& rewriter, const Operation& operation) -> Rewriter::Replacement {
-    const auto found = fuser.regions.find(&operation);
-    if (found == fuser.regions.end()) return std::nullopt;
-    if (!fuser.made.count(&operation)) fuser.emit(rewriter, *found->second);
-    return fuser.made.at(&operation);
-  });
+  ElementwiseFuser fuser(program);
+  rewrite(program, [&](Rewriter& rewriter, const Operation& operation) { return fuser.visit(rewriter, operation); });
 }
 
 }  // namespace mpsgraph::compiler

@@ -201,20 +201,16 @@ void move_up(Block& root) {
   const auto last_check = std::ranges::find_if(all.rbegin(), all.rend(), is_check).base();
   if (std::ranges::none_of(all, is_effect) || std::ranges::none_of(all, is_check)) return;
   const Dependencies dependencies(root);
-  std::vector<bool> moves(all.size(), false);
+  std::vector<bool> possible(all.size()), moves(all.size());  // possible: no effect is needed for the operation
   for (size_t i = 0; i < all.size(); ++i) {
+    const auto before = dependencies.before(static_cast<int>(i));
+    possible[i] = !is_effect(all[i]) && std::ranges::all_of(before, [&](int at) { return possible[at]; });
     const bool shown_before = static_cast<std::ptrdiff_t>(i) < last_check - all.begin() && any_inside(*all[i], prints);
-    if ((!is_check(all[i]) && !shown_before) || is_effect(all[i])) continue;
-    std::vector<bool> needed(all.size(), false);
-    needed[i] = true;
-    bool possible = true;
-    for (size_t at = i + 1; at-- > 0;) {
-      if (!needed[at] || moves[at]) continue;
-      possible &= !is_effect(all[at]);
-      for (const int before : dependencies.before(static_cast<int>(at))) needed[static_cast<size_t>(before)] = true;
-    }
-    for (size_t at = 0; possible && at <= i; ++at) moves[at] = moves[at] || needed[at];
+    moves[i] = possible[i] && (is_check(all[i]) || shown_before);
   }
+  for (size_t i = all.size(); i-- > 0;)
+    if (moves[i])
+      for (const int before : dependencies.before(static_cast<int>(i))) moves[before] = true;
   std::vector<std::unique_ptr<Operation>> early, late;
   for (size_t i = 0; i < all.size(); ++i) (moves[i] ? early : late).push_back(std::move(all[i]));
   std::ranges::move(late, std::back_inserter(early));

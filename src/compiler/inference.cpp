@@ -294,6 +294,7 @@ Program optimize_for_inference(const Graph& graph, const std::vector<Tensor*>& i
   drop_unused_variables(program);
   freeze(program, known);
   settle(program);
+  sweep(program);
   project_lookups(program);
   absorb(program);
   drop_unused_variables(program);

@@ -244,7 +244,7 @@ class Normalizer {
     const Tensor *g = relu.input(0), *result = relu.input(1), *x = fusion.source;
     if (g->type != x->type || result->type != x->type) return;
     const Tensor* behind = root.input(0);
-    const std::vector<const Operation*>& users = users_.of(behind);
+    const auto users = users_.of(behind);
     const bool only_here = std::all_of(users.begin(), users.end(), [&](const Operation* user) {
       return user == fusion.for_gamma || user == fusion.for_beta || user == &root;
     });

@@ -66,7 +66,7 @@ bool is_sum_of_products(const Tensor* tensor, const Users& users) {
 bool becomes_bytes(const Tensor* sum, const Users& users) {
   const Operation* user = users.only(sum);
   const Tensor* value = user && user->is("relu") ? user->output() : sum;
-  const auto& all = users.of(value);
+  const auto all = users.of(value);
   return std::any_of(all.begin(), all.end(),
                      [&](const Operation* u) { return u && outputs_axis(*u) >= 0 && u->input(0) == value; });
 }

@@ -10,10 +10,12 @@
 namespace mpsgraph::compiler {
 
 Rewriter::Rewriter(const Graph& source, std::vector<bool> live, Visit visit)
-    : graph_(std::make_unique<Graph>()), live_(std::move(live)), visit_(std::move(visit)) {
-  tensors_.resize(static_cast<size_t>(source.operation_count()));
-  operations_.resize(tensors_.size());
-}
+    : graph_(std::make_unique<Graph>()),
+      live_(std::move(live)),
+      visit_(std::move(visit)),
+      tensors_(source),
+      operations_(static_cast<size_t>(source.operation_count())),
+      is_made_(operations_.size()) {}
 
 Graph& Rewriter::catch_up() {
   if (!untouched_) return *graph_;
@@ -32,10 +34,8 @@ Tensor* Rewriter::now(const Tensor* source) {
 }
 
 Tensor* Rewriter::substitute(const Tensor* source) const {
-  const auto& results = tensors_[source->operation->id];
-  if (results.empty())
-    throw GraphError(cat("[", source->operation->kind(), "] '", source->name(), "' is used before it is defined"));
-  return results[source->index];
+  if (Tensor* tensor = tensors_[source]) return tensor;
+  throw GraphError(cat("[", source->operation->kind(), "] '", source->name(), "' is used before it is defined"));
 }
 
 std::vector<Tensor*> Rewriter::now(const std::vector<Tensor*>& sources) {
@@ -53,17 +53,16 @@ Operation* Rewriter::now(const Operation* source) {
 
 void Rewriter::stand_for(const Operation& source, Operation* operation) {
   catch_up();
+  is_made_[source.id] = true;
   operations_[source.id] = operation;
-  auto& results = tensors_[source.id];
-  results.clear();
-  for (const auto& output : operation->outputs) results.push_back(output.get());
+  const size_t count = std::min(source.outputs.size(), operation->outputs.size());
+  for (size_t i = 0; i < count; ++i) tensors_[source.output(i)] = operation->output(i);
 }
 
 void Rewriter::stand_for(const Tensor& source, Tensor* tensor) {
   catch_up();
-  auto& results = tensors_[source.operation->id];
-  results.resize(source.operation->outputs.size());
-  results[source.index] = tensor;
+  is_made_[source.operation->id] = true;
+  tensors_[&source] = tensor;
 }
 
 std::string_view Rewriter::free_name(const std::string& wanted) const {
@@ -112,7 +111,7 @@ Tensor* Rewriter::constant(const Operation& source, ConstantPtr value) {
 
 void Rewriter::copy_operations(const Block& source) {
   for (const auto& operation : source.operations) {
-    if (!live_[operation->id] || is_made(*operation)) continue;
+    if (!live_[operation->id] || is_made_[operation->id]) continue;
     visited_ = operation.get();
     if (!untouched_) graph_->set_location(operation->location);
     Replacement replacement = visit_(*this, *operation);
@@ -137,7 +136,8 @@ void Rewriter::copy_operations(const Block& source) {
       throw GraphError(cat("[", operation->kind(), "] '", operation->name,
                            "' has no results and was rewritten without a replacement operation"));
     }
-    tensors_[operation->id] = std::move(*replacement);
+    is_made_[operation->id] = true;
+    for (size_t i = 0; i < operation->outputs.size(); ++i) tensors_[operation->output(i)] = (*replacement)[i];
   }
 }
 
@@ -255,9 +255,10 @@ void sweep(Graph& graph, const std::vector<bool>& live) { sweep(graph, graph.roo
 void sweep(Program& program) { sweep(*program.graph, live_operations(program)); }
 
 void rewrite(Program& program, const Rewriter::Visit& visit) {
-  Rewriter rewriter(*program.graph, live_operations(program), visit);
+  Rewriter rewriter(*program.graph, std::vector<bool>(static_cast<size_t>(program.graph->operation_count()), true),
+                    visit);
   rewriter.copy_operations(program.graph->root());
-  if (rewriter.is_untouched()) return sweep(program);
+  if (rewriter.is_untouched()) return;
   program.feeds = rewriter.now(program.feeds);
   program.targets = rewriter.now(program.targets);
   program.variables = rewriter.now(program.variables);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "compiler/program.h"
+#include "compiler/tables.h"
 
 namespace mpsgraph::compiler {
 
@@ -39,7 +40,7 @@ class Rewriter {
   Tensor* now(const Tensor* source);
   std::vector<Tensor*> now(const std::vector<Tensor*>& sources);
   Operation* now(const Operation* source);
-  bool has(const Operation& source) { return catch_up(), is_made(source); }
+  bool has(const Operation& source) { return catch_up(), is_made_[source.id]; }
   void stand_for(const Operation& source, Operation* operation);
   void stand_for(const Tensor& source, Tensor* tensor);  // replaces one result of an operation that has several
 
@@ -61,20 +62,23 @@ class Rewriter {
  private:
   Graph& catch_up();  // copies all operations that have been left uncopied so far
   Tensor* substitute(const Tensor* source) const;
-  bool is_made(const Operation& source) const { return !tensors_[source.id].empty() || operations_[source.id]; }
   std::string_view free_name(const std::string& wanted) const;
 
   std::unique_ptr<Graph> graph_;
   std::vector<bool> live_;
   Visit visit_;
-  std::vector<std::vector<Tensor*>> tensors_;  // replacements of the results, indexed by source operation id
-  std::vector<Operation*> operations_;  // replacements of operations without results, indexed by source operation id
+  TensorTable<Tensor*> tensors_;  // replacements of the results
+  // Replacements of operations that were copied or replaced as a whole, and whether an operation or a result of it was
+  // replaced, both indexed by source operation id.
+  std::vector<Operation*> operations_;
+  std::vector<bool> is_made_;
   bool untouched_ = true;  // nothing has been copied yet
   std::vector<const Operation*> left_;  // operations left uncopied, which must be copied once something changes
   const Operation* visited_ = nullptr;  // the operation being visited
 };
 
-// Rebuilds the program: copies whatever the visitor does not replace, and removes whatever is no longer needed.
+// Rebuilds the program: copies whatever the visitor does not replace, and removes whatever is no longer needed. All
+// operations of the given program must be needed, as specialize(), sweep(), and rewrite() leave it.
 void rewrite(Program& program, const Rewriter::Visit& visit);
 // Remove operations in place: those that are needed for neither results nor effects, or those that `live`, which is
 // indexed by operation id, does not mark.

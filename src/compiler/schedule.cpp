@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <deque>
 #include <numeric>
-#include <unordered_map>
 
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
@@ -42,6 +41,7 @@ class Schedule {
       : block_(program.graph->root()),
         dependencies_(block_),
         users_(dependencies_.users()),
+        memory_(*program.graph),
         readers_(block_.operations.size()),
         touched_(block_.operations.size()),
         early_(block_.operations.size(), false),
@@ -51,7 +51,15 @@ class Schedule {
         done_(block_.operations.size(), false) {
     for (int i = 0; i < size(); i++) enter(i);
     for (int i = size() - 1; i >= 0; i--) hasty_[i] = hands_over(i) || leads_to_hasty(i);
-    for (const Tensor* target : program.targets) memories_[memory_.at(target)].bytes = 0;
+    for (const Tensor* target : program.targets) memories_[memory_of(target)].bytes = 0;
+  }
+
+  // Whether the order of some program might change, judging by each operation alone.
+  static bool may_be_worthwhile(const Block& block) {
+    return std::ranges::any_of(block.operations, [](const auto& operation) {
+      if (operation->is("call")) return true;
+      return std::ranges::any_of(operation->outputs, [](const auto& out) { return bytes_of(out->type) >= worthwhile; });
+    });
   }
 
   bool is_worthwhile() const {
@@ -91,6 +99,7 @@ class Schedule {
 
   int size() const { return static_cast<int>(block_.operations.size()); }
   const Operation& operation(int i) const { return *block_.operations[i]; }
+  int memory_of(const Tensor* value) const { return memory_[value] - 1; }
   bool hands_over(int i) const { return operation(i).is("call") && operation(i).outputs.empty(); }
   bool waits_for_others(int i) const { return operation(i).is("call") && operation(i).inputs.empty(); }
   bool is_cheap(int i) const {
@@ -112,20 +121,19 @@ class Schedule {
     }
     std::vector<int>& touched = touched_[i];
     for_each_operand(op, [&](const Tensor* in) {
-      if (const auto made = place_.find(in->operation); made != place_.end()) readers_[made->second].push_back(i);
-      if (const auto found = memory_.find(in); found != memory_.end()) touched.push_back(found->second);
+      if (const int made = dependencies_.position(in->operation); made >= 0) readers_[made].push_back(i);
+      if (memory_of(in) >= 0) touched.push_back(memory_of(in));
     });
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (int m : touched) memories_[m].left++, memories_[m].sum += i;
-    place_[&op] = i;
     const bool stays = op.is("variable") || op.is("constant") || op.is("placeholder");
     for (const auto& output : op.outputs) {
       if (op.is("read") || is_alias(op)) {
-        memory_[output.get()] = memory_.at(op.input(0));
+        memory_[output.get()] = memory_[op.input(0)];
         continue;
       }
-      memory_[output.get()] = static_cast<int>(memories_.size());
+      memory_[output.get()] = static_cast<int>(memories_.size()) + 1;
       memories_.push_back({stays ? 0 : bytes_of(output->type)});
       early_[i] = early_[i] && memories_.back().bytes <= negligible;
     }
@@ -174,14 +182,14 @@ class Schedule {
       if (memories_[m].left == 1) gain += memories_[m].bytes;
     if (gain < worthwhile) return false;
     for (const auto& output : operation(i).outputs)
-      if (!goes_into_variable(*output)) gain -= memories_[memory_.at(output.get())].bytes;
+      if (!goes_into_variable(*output)) gain -= memories_[memory_of(output.get())].bytes;
     return gain >= worthwhile;
   }
 
   // Whether the only remaining use of a value is an assign that can run immediately. The value then needs no memory of
   // its own.
   bool goes_into_variable(const Tensor& value) const {
-    const Memory& memory = memories_[memory_.at(&value)];
+    const Memory& memory = memories_[memory_of(&value)];
     if (memory.left != 1) return false;
     const auto user = static_cast<int>(memory.sum);
     return operation(user).is("assign") && waiting_[user].count == 1;
@@ -189,12 +197,11 @@ class Schedule {
 
   const Block& block_;
   const Dependencies dependencies_;
-  const std::vector<std::vector<int>> users_;
-  std::unordered_map<const Operation*, int> place_;
+  const Lists<int> users_;
+  TensorTable<int> memory_;  // the index of each value in memories_, plus 1; 0 for values in nested blocks
   // For each operation, the operations that read its results. In contrast, users_ also contains operations that must
   // run later for other reasons, such as the order of assigns.
   std::vector<std::vector<int>> readers_;
-  std::unordered_map<const Tensor*, int> memory_;  // maps a value to its index in memories_
   std::vector<Memory> memories_;
   std::vector<std::vector<int>> touched_;  // for each operation, the memories it uses, without duplicates
   // Whether an operation is early: its values are available when a run starts, or are small and computed from such
@@ -214,6 +221,7 @@ class Schedule {
 }  // namespace
 
 void schedule(Program& program) {
+  if (!Schedule::may_be_worthwhile(program.graph->root())) return;
   Schedule plan(program);
   if (!plan.is_worthwhile()) return;
   Block& root = program.graph->root();

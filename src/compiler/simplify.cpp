@@ -96,25 +96,25 @@ class Round {
   // compared in the new graph, where two operations also have the same operands if their original operands were merged.
   Rewriter::Replacement merged(Rewriter& r, const Operation& source) {
     if (r.is_untouched()) {
-      const Operation* same = same_as(source, source.parent);
-      if (!same) {
-        made_.emplace(hash_of(source), &source);
-        return {};
-      }
+      const Operation* same = same_or_enter(source, source.parent);
+      if (!same) return {};
       return changed(r.now(results_of(*same)));
     }
     if (of_source_) begin_anew(r);
     Operation* copy = r.clone(source);
-    if (const Operation* same = same_as(*copy, &r.graph().current_block())) return changed(results_of(*same));
-    made_.emplace(hash_of(*copy), copy);
+    if (const Operation* same = same_or_enter(*copy, &r.graph().current_block())) return changed(results_of(*same));
     return results_of(*copy);
   }
 
-  const Operation* same_as(const Operation& operation, const Block* block) const {
-    const auto [first, last] = made_.equal_range(hash_of(operation));
+  // Returns an equal operation in the block or an enclosing one. If there is none, keeps the operation for comparison
+  // and returns null.
+  const Operation* same_or_enter(const Operation& operation, const Block* block) {
+    const size_t hash = hash_of(operation);
+    const auto [first, last] = made_.equal_range(hash);
     for (auto it = first; it != last; ++it) {
       if (it->second->parent->encloses(block) && same_operation(*it->second, operation)) return it->second;
     }
+    made_.emplace(hash, &operation);
     return nullptr;
   }
 

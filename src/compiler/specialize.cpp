@@ -131,7 +131,8 @@ class Specializer {
     }
     std::vector<Tensor*> inputs = rewriter_.now(op.inputs);
     Attributes attributes = op.attributes;
-    if (!settle_tensor_attributes(*op.definition, inputs, attributes, op.where())) {
+    std::string where = op.where();
+    if (!settle_tensor_attributes(*op.definition, inputs, attributes, where)) {
       if (op.is("band_part")) return std::vector<Tensor*>{band_of_data(inputs)};
       if (op.is("slice") || op.is("slice_update_data")) wait_for_count(op, inputs);
       wait_for_values(op, inputs, static_cast<size_t>(op.definition->min_inputs));
@@ -159,7 +160,7 @@ class Specializer {
       require_steady(op, inputs, blocks);
     }
     std::vector<TensorType> types =
-        op.definition->infer(InferContext(*op.definition, inputs, attributes, blocks, op.where()));
+        op.definition->infer(InferContext(*op.definition, inputs, attributes, blocks, std::move(where)));
     const auto known_shape = [](const TensorType& type) { return type.shape.known(); };
     if (!op.is("undefined") && !std::all_of(types.begin(), types.end(), known_shape)) wait_for_values(op, inputs, 0);
     Operation* copy = rewriter_.append(op, std::move(inputs), std::move(types), std::move(blocks));

@@ -201,6 +201,8 @@ Operation* Graph::append(Block& block, const OperationDefinition& definition, st
                          Attributes attributes, std::string name, std::vector<TensorType> output_types,
                          std::vector<std::unique_ptr<Block>> blocks) {
   auto operation = std::make_unique<Operation>();
+  if (!by_name_.try_emplace(name, operation.get()).second)
+    throw GraphError(cat("[", definition.name, "] the name '", name, "' is taken"));
   operation->definition = &definition;
   operation->name = std::move(name);
   operation->id = next_id_;
@@ -213,7 +215,6 @@ Operation* Graph::append(Block& block, const OperationDefinition& definition, st
     inner->owner = operation.get();
     inner->parent = &block;
   }
-  by_name_.emplace(operation->name, operation.get());
   ++next_id_;
   return block.operations.emplace_back(std::move(operation)).get();
 }
@@ -341,8 +342,6 @@ std::vector<Tensor*> Graph::variables() const {
 Operation* Graph::create_unchecked(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs,
                                    Attributes attributes, std::string_view name, std::vector<TensorType> output_types,
                                    std::vector<std::unique_ptr<Block>> blocks) {
-  if (!name.empty() && by_name_.contains(name))
-    throw GraphError(cat("[", definition.name, "] the name '", name, "' is taken"));
   return append(block, definition, std::move(inputs), std::move(attributes),
                 name.empty() ? unique_name(name, definition.name) : std::string(name), std::move(output_types),
                 std::move(blocks));

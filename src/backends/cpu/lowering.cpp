@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <set>
+#include <map>
 
 #include "backends/cpu/elementwise/fused_kernel.h"
 #include "backends/cpu/matrix/gradient_update.h"
 #include "backends/cpu/onednn.h"
+#include "compiler/users.h"
 #include "core/definition.h"
 #include "runtime/memory_limit.h"
 
@@ -80,10 +81,9 @@ Slot ProgramLowering::new_slot(size_t bytes) {
 }
 
 Slot ProgramLowering::slot_of(Tensor* tensor) {
-  const auto found = slots_.find(tensor);
-  if (found != slots_.end()) {
-    if (out_.slots[found->second].home == Home::constant) used_.insert({found->second, use_});
-    return found->second;
+  if (const Slot slot = bound(tensor); slot >= 0) {
+    if (out_.slots[slot].home == Home::constant) add_use(slot);
+    return slot;
   }
   if (!tensor->operation->is("constant"))
     throw GraphError(cat("[", tensor->operation->kind(), "] '", tensor->name(), "' is used before it is computed; ",
@@ -92,13 +92,18 @@ Slot ProgramLowering::slot_of(Tensor* tensor) {
   out_.slots[slot].home = Home::constant;
   out_.slots[slot].index = static_cast<int>(out_.constants.size());
   out_.constants.push_back(tensor->operation->attributes.data("value"));
-  slots_[tensor] = slot;
-  used_.insert({slot, use_});
+  bind(tensor, slot);
+  add_use(slot);
   return slot;
+}
+
+void ProgramLowering::add_use(Slot constant) {
+  if (const ConstantUse use{constant, use_}; used_.empty() || used_.back() != use) used_.push_back(use);
 }
 
 // Drop constants whose unpacked elements no kernel reads, because all kernels that use them hold packed copies.
 void ProgramLowering::leave_packed_constants() {
+  if (packed_.empty()) return;
   std::unordered_map<Slot, bool> read;
   for (const ConstantUse& use : used_) read[use.first] = read[use.first] || !packed_.contains(use);
   for (const auto& [slot, is_read] : read)
@@ -134,7 +139,7 @@ std::unique_ptr<Kernel> ProgramLowering::registered(std::unique_ptr<Kernel> kern
   kernel->name = std::move(name);
   kernel->index = static_cast<int>(out_.all_kernels.size());
   out_.all_kernels.push_back(kernel.get());
-  position_of_[kernel.get()] = position_;
+  position_of_.push_back(position_);
   return kernel;
 }
 
@@ -167,7 +172,7 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
     return bind(operation.output(), new_slot(0));  // the kernel of the variable's update computes this gradient, too
   for (Tensor* in : operation.inputs) touch(slot_of(in));
   for (const auto& output : operation.outputs)
-    if (!slots_.count(output.get())) bind(output.get(), new_slot(bytes_of(output->type)));
+    if (bound(output.get()) < 0) bind(output.get(), new_slot(bytes_of(output->type)));
   if (!operation.blocks.empty() && !operation.is("fused_elementwise")) {
     list.push_back(registered(lower_control_flow(operation), operation));
     return;
@@ -193,27 +198,20 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
 // Find weight gradients whose only user is one fused element-wise kernel, usually the optimizer's update. Such a
 // gradient is deferred, so that it and the fused kernel can become a single kernel.
 void ProgramLowering::find_updates(Block& block) {
-  std::unordered_map<const Tensor*, std::vector<const Operation*>> users;
-  const std::function<void(Block&)> visit = [&](Block& inside) {
-    for (auto& operation : inside.operations) {
-      for (Tensor* in : operation->inputs) users[in].push_back(operation.get());
-      for (auto& inner : operation->blocks) visit(*inner);
-    }
-    for (Tensor* result : inside.results) users[result].push_back(nullptr);
-  };
-  visit(block);
-  for (Tensor* target : out_.program.targets) users[target].push_back(nullptr);
+  const auto is_gradient = [](const auto& operation) { return computes_in_blocks(*operation); };
+  if (std::ranges::none_of(block.operations, is_gradient)) return;
+  const compiler::Users users(out_.program);
   std::unordered_map<const Operation*, int> awaiting;  // at most one gradient is deferred per update
   for (auto& operation : block.operations) {
     if (!computes_in_blocks(*operation)) continue;
-    const auto& by = users[operation->output()];
+    const Operation* user = users.only(operation->output());
     // Do not defer a gradient whose operand is the result of a `read` operation. This result may alias the memory of a
     // variable, which the update would overwrite while the gradient is still being computed.
     const bool of_variables = std::any_of(operation->inputs.begin(), operation->inputs.end(), [](const Tensor* in) {
       while (is_alias(*in->operation)) in = in->operation->input(0);
       return in->operation->is("read");
     });
-    if (by.size() == 1 && by[0] && by[0]->is("fused_elementwise") && !of_variables && awaiting[by[0]]++ == 0)
+    if (user && user->is("fused_elementwise") && !of_variables && awaiting[user]++ == 0)
       awaited_[operation->output()] = operation.get();
   }
 }
@@ -298,54 +296,50 @@ KernelList ProgramLowering::lower_block(Block& block) {
 // Find the `read` operations that need a copy, because their result is still in use after an assignment to the
 // variable. The result of any other read normally aliases the variable's memory.
 void ProgramLowering::find_overwritten_reads(Block& block) {
+  for (auto& operation : block.operations)
+    for (auto& inner : operation->blocks) find_overwritten_reads(*inner);
+  const auto is_read = [](const auto& operation) { return operation->is("read"); };
+  if (std::ranges::none_of(block.operations, is_read)) return;
   // positions in this block at which each variable is assigned
   std::unordered_map<const Tensor*, std::vector<int>> assigned_at;
-  // position of the last use of each value, including uses of its aliases
-  std::unordered_map<const Tensor*, int> last_use;
-  std::vector<const Operation*> reads;
-  std::unordered_map<const Operation*, int> index;
-  int i = 0;
+  const compiler::Positions position(block);
+  const int end = static_cast<int>(block.operations.size());
+  // For each operation of this block, the position of the last use of its results and their aliases; -1 if unused.
+  std::vector<int> last_use(block.operations.size(), -1);
+  const auto use = [&](const Tensor* value, int at) {
+    if (const int made = position(value->operation); made >= 0) last_use[made] = std::max(last_use[made], at);
+  };
   // Operations inside a block count as being at the position of the operation that contains the block.
   const std::function<void(Operation&, int)> visit = [&](Operation& operation, int at) {
-    for (Tensor* in : operation.inputs) last_use[in] = at;
+    for (Tensor* in : operation.inputs) use(in, at);
     if (operation.is("assign")) assigned_at[operation.input(0)].push_back(at);
     for (auto& inner : operation.blocks) {
       for (auto& nested : inner->operations) visit(*nested, at);
-      for (Tensor* result : inner->results) last_use[result] = at;
+      for (Tensor* result : inner->results) use(result, at);
     }
   };
-  for (auto& operation : block.operations) {
-    index[operation.get()] = i;
-    visit(*operation, i++);
-    if (operation->is("read")) reads.push_back(operation.get());
-  }
-  for (Tensor* result : block.results) last_use[result] = i;
+  for (int i = 0; i < end; i++) visit(*block.operations[i], i);
+  for (Tensor* result : block.results) use(result, end);
   if (!block.owner)
-    for (Tensor* target : out_.program.targets) last_use[target] = i;
-  for (size_t k = block.operations.size(); k-- > 0;) {  // uses of an alias count as uses of its source
-    const Operation& operation = *block.operations[k];
-    if (is_alias(operation) && last_use.count(operation.output())) {
-      int& use = last_use[operation.input(0)];
-      use = std::max(use, last_use[operation.output()]);
-    }
+    for (Tensor* target : out_.program.targets) use(target, end);
+  for (int i = end; i-- > 0;) {  // uses of an alias count as uses of its source
+    const Operation& operation = *block.operations[i];
+    if (is_alias(operation)) use(operation.input(0), last_use[i]);
+    if (!operation.is("read")) continue;
+    const std::vector<int>& assigns = assigned_at[operation.input(0)];  // in ascending order
+    const auto next = std::ranges::upper_bound(assigns, i);
+    if (next != assigns.end() && last_use[i] > *next) copied_reads_[&operation] = true;
   }
-  for (const Operation* read : reads) {
-    const std::vector<int>& assigns = assigned_at[read->input(0)];  // in ascending order
-    const auto next = std::ranges::upper_bound(assigns, index[read]);
-    const auto use = last_use.find(read->output());
-    if (next != assigns.end() && use != last_use.end() && use->second > *next) copied_reads_[read] = true;
-  }
-  for (auto& operation : block.operations)
-    for (auto& inner : operation->blocks) find_overwritten_reads(*inner);
 }
 
 // Let the kernel that computes a variable's next value write directly into the variable, if the old value is no longer
 // needed.
 void ProgramLowering::write_assigns_in_place() {
+  if (assigns_.empty()) return;
   std::unordered_map<Slot, int> count;
   for (const Assign& assign : assigns_) count[assign.variable]++;
-  std::unordered_map<Slot, std::vector<const Share*>> shares_of;  // keyed by output
-  for (const Share& share : shares_) shares_of[share.output].push_back(&share);
+  std::vector<Share> shares = shares_;
+  std::ranges::sort(shares, {}, &Share::output);
   for (const Assign& assign : assigns_) {
     SlotInfo& value = out_.slots[assign.value];
     const SlotInfo& variable = out_.slots[assign.variable];
@@ -356,15 +350,16 @@ void ProgramLowering::write_assigns_in_place() {
     bool needed = false;
     for (int use : variable_uses_[assign.variable]) {
       if (use < made) continue;
-      const bool harmless = use == made && std::ranges::any_of(shares_of[assign.value], [&](const Share* s) {
-                              return s->input == assign.variable && s->position == made && s->only_offer;
+      const auto of_value = std::ranges::equal_range(shares, assign.value, {}, &Share::output);
+      const bool harmless = use == made && std::ranges::any_of(of_value, [&](const Share& s) {
+                              return s.input == assign.variable && s.position == made && s.only_offer;
                             });
       needed |= !harmless;
     }
     if (needed) continue;
     value.home = Home::variable;
     value.index = variable.index;
-    idle_[assign.kernel] = true;
+    idle_.insert(assign.kernel);
   }
 }
 
@@ -421,28 +416,36 @@ void ProgramLowering::share_memory() {
 // Merge adjacent fused element-wise kernels that do not depend on each other, so that updating all variables needs one
 // parallel loop. The merged kernels run concurrently, so the slots they touch stay alive throughout.
 void ProgramLowering::merge_fused_elementwise(KernelList& list) {
-  // Identify memory in the arena by its slot, and other memory by its kind (such as feed or variable) and index.
-  const auto memory = [&](Slot slot) {
+  // Number the memory of all slots: slots in the arena each have their own memory, other slots share the memory of
+  // their kind (such as feed or variable) and index.
+  std::map<std::pair<Home, int>, int> outside;
+  std::vector<int> memory(out_.slots.size());
+  int memories = 0;
+  for (size_t slot = 0; slot < memory.size(); slot++) {
     const SlotInfo& info = out_.slots[slot];
-    return info.home == Home::arena ? std::pair(-1, slot) : std::pair(static_cast<int>(info.home), info.index);
-  };
+    const bool fresh = info.home == Home::arena || outside.try_emplace({info.home, info.index}, memories).second;
+    memory[slot] = fresh ? memories++ : outside.at({info.home, info.index});
+  }
   KernelList merged;
-  std::set<std::pair<int, int>> read, written;
+  // For each memory, the number of kernels in `merged` when it was last read or written.
+  std::vector<size_t> read(memories), written(memories);
   std::vector<std::pair<int, int>> runs;  // first and last position of each kernel that remains
+  FusedElementwiseKernel* last = nullptr;  // the last kernel of `merged`, if it can be merged
   for (auto& kernel : list) {
     auto* next = dynamic_cast<FusedElementwiseKernel*>(kernel.get());
-    auto* last = merged.empty() ? nullptr : dynamic_cast<FusedElementwiseKernel*>(merged.back().get());
-    bool join = next && last && next->can_merge() && last->can_merge();
+    if (next && !next->can_merge()) next = nullptr;
+    bool join = next && last;
+    const std::vector<Slot> reads = next ? next->reads() : std::vector<Slot>();
+    const std::vector<Slot> writes = next ? next->writes() : std::vector<Slot>();
     if (join) {
-      for (Slot slot : next->writes()) join = join && !read.count(memory(slot)) && !written.count(memory(slot));
-      for (Slot slot : next->reads()) join = join && !written.count(memory(slot));
+      const auto now = merged.size();
+      for (Slot slot : writes) join = join && read[memory[slot]] != now && written[memory[slot]] != now;
+      for (Slot slot : reads) join = join && written[memory[slot]] != now;
     }
-    if (!join) read.clear(), written.clear();
-    if (next) {
-      for (Slot slot : next->reads()) read.insert(memory(slot));
-      for (Slot slot : next->writes()) written.insert(memory(slot));
-    }
-    const int position = position_of_.at(kernel.get());
+    const size_t place = merged.size() + !join;
+    for (Slot slot : reads) read[memory[slot]] = place;
+    for (Slot slot : writes) written[memory[slot]] = place;
+    const int position = position_of_[kernel->index];
     if (kernel.get() == first_writer_ && join) first_writer_ = last;
     if (join) {
       last->merge(*next);
@@ -452,6 +455,7 @@ void ProgramLowering::merge_fused_elementwise(KernelList& list) {
     } else {
       runs.push_back({position, position});
       merged.push_back(std::move(kernel));
+      last = next;
     }
   }
   list = std::move(merged);
@@ -473,13 +477,14 @@ void ProgramLowering::find_writes() {
   int first = position_ + 1;
   for (const Assign& assign : assigns_) {
     out_.assigned.push_back(out_.slots[assign.variable].index);
-    first = std::min(first, idle_.count(assign.kernel) ? out_.slots[assign.value].first : position_of_[assign.kernel]);
+    const bool idle = idle_.contains(assign.kernel);
+    first = std::min(first, idle ? out_.slots[assign.value].first : position_of_[assign.kernel->index]);
   }
   std::ranges::sort(out_.assigned);
   const auto duplicates = std::ranges::unique(out_.assigned);
   out_.assigned.erase(duplicates.begin(), duplicates.end());
   for (const auto& kernel : out_.kernels) {
-    if (idle_.count(kernel.get()) || position_of_.at(kernel.get()) < first) continue;
+    if (idle_.contains(kernel.get()) || position_of_[kernel->index] < first) continue;
     if (!first_writer_) first_writer_ = kernel.get();
     for (const Operation* operation : kernel->operations)
       out_.loops_later |= !operation->blocks.empty() && !operation->is("fused_elementwise");
@@ -488,7 +493,7 @@ void ProgramLowering::find_writes() {
 
 void ProgramLowering::remove_idle(KernelList& list) {
   std::erase_if(list, [&](const std::unique_ptr<Kernel>& kernel) {
-    if (!idle_.count(kernel.get())) return false;
+    if (!idle_.contains(kernel.get())) return false;
     out_.all_kernels[kernel->index] = nullptr;
     return true;
   });

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "backends/cpu/variable_layouts.h"
 #include "compiler/dependencies.h"
 #include "compiler/program.h"
+#include "compiler/tables.h"
 #include "mpsgraph/compiler/threaded_callable.h"
 
 namespace mpsgraph::cpu {
@@ -56,13 +58,13 @@ LoweredProgram lower(compiler::Program program, std::vector<LayoutPtr> present, 
 class ProgramLowering {
  public:
   explicit ProgramLowering(LoweredProgram& result, bool reference_only)
-      : out_(result), reference_only_(reference_only) {}
+      : out_(result), reference_only_(reference_only), slots_(*result.program.graph) {}
   void run();
 
   Slot slot_of(Tensor* tensor);  // allocates a slot for a constant on first use
   // allocates in the arena; the slot is alive from the current position on
   Slot new_slot(size_t bytes);
-  void bind(Tensor* tensor, Slot slot) { slots_[tensor] = slot; }
+  void bind(Tensor* tensor, Slot slot) { slots_[tensor] = slot + 1; }
   void touch(Slot slot);  // records a use of the slot at the current position
   int position() const { return position_; }
   int next_position() { return use_ = ++position_; }
@@ -90,6 +92,8 @@ class ProgramLowering {
     bool fixed;
   };  // fixed: whether the copy must remain
 
+  Slot bound(const Tensor* tensor) const { return slots_[tensor] - 1; }  // -1 if the tensor has no slot yet
+  void add_use(Slot constant);
   void lower_operation(Operation& operation, KernelList& list);
   void find_updates(Block& block);
   std::unique_ptr<Kernel> with_gradient(std::unique_ptr<Kernel> update, Operation& operation, Lowering& lowering,
@@ -116,7 +120,7 @@ class ProgramLowering {
   int position_ = 0;
   int depth_ = 0;
   int last_check_ = -1;  // position of the last kernel that may abort the run
-  std::unordered_map<const Tensor*, Slot> slots_;
+  compiler::TensorTable<Slot> slots_;  // the slot of each tensor, plus 1; 0 if it has none yet
   std::unordered_map<const Operation*, bool> copied_reads_;  // reads that must be copied
   std::unordered_map<const Tensor*, Operation*> awaited_;  // deferred gradients, keyed by result
   std::vector<Share> shares_;
@@ -130,10 +134,11 @@ class ProgramLowering {
   using ConstantUse = std::pair<Slot, int>;
   static constexpr int after_all = -1;
   int use_ = 0;
-  std::set<ConstantUse> used_, packed_;
-  std::unordered_map<const Kernel*, bool> idle_;
+  std::vector<ConstantUse> used_;
+  std::set<ConstantUse> packed_;
+  std::unordered_set<const Kernel*> idle_;  // copies to variables that are not needed
   const Kernel* first_writer_ = nullptr;  // the first kernel that writes a variable, in the list of all kernels
-  std::unordered_map<const Kernel*, int> position_of_;
+  std::vector<int> position_of_;  // indexed by Kernel::index
 };
 
 }  // namespace mpsgraph::cpu

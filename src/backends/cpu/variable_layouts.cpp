@@ -131,6 +131,10 @@ ConvolutionPlan plan_of(const Operation& convolution) {
 }  // namespace
 
 Layouts choose_home_layouts(const compiler::Program& program, const std::vector<LayoutPtr>& present, bool allow_new) {
+  const auto may_be_packed = [](const Tensor* variable) {
+    return variable->type.shape.rank() >= 4 && variable->type.dtype == DType::float32;
+  };
+  if (std::ranges::none_of(program.variables, may_be_packed)) return {};
   Users users;
   collect_users(program.graph->root(), users);
   Layouts layouts;
@@ -138,7 +142,7 @@ Layouts choose_home_layouts(const compiler::Program& program, const std::vector<
   for (size_t i = 0; i < program.variables.size(); i++) variable_index[program.variables[i]] = i;
   for (size_t i = 0; i < program.variables.size(); i++) {
     const Tensor* variable = program.variables[i];
-    if (layouts.count(variable) || variable->type.shape.rank() < 4 || variable->type.dtype != DType::float32) continue;
+    if (layouts.count(variable) || !may_be_packed(variable)) continue;
     const Neighbourhood around(program, users, variable);
     if (!around.valid) continue;
     // Some of the variables may already have a packed layout. Variables with different packed layouts cannot be
