@@ -49,7 +49,9 @@ bool is_bias(const Tensor& bias, const Shape& result, int from_end) {
 }
 
 // Whether bias, residual, and activation can be fused into the operation.
-bool starts(const Operation& operation) { return operation.is("convolution2d") || operation.is("matrix_multiplication"); }
+bool starts(const Operation& operation) {
+  return operation.is("convolution2d") || operation.is("matrix_multiplication");
+}
 
 class Fuser {
  public:

@@ -300,19 +300,20 @@ Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
   return rewriter.graph().add("constant", {}, {{"value", ConstantData::splat(data->dtype(), {}, data->bytes())}});
 }
 
-struct ElementwiseFuser {
+class ElementwiseFuser {
+ public:
   explicit ElementwiseFuser(Program& program)
-      : uses(*program.graph),
-        operand_of(*program.graph),
-        values(*program.graph),
-        regions(program.graph->operation_count()) {
+      : uses_(*program.graph),
+        operand_of_(*program.graph),
+        values_(*program.graph),
+        regions_(program.graph->operation_count()) {
     count_uses(program.graph->root());
-    for (const Tensor* target : program.targets) uses[target]++;
-    plan_block(program.graph->root(), regions);
+    for (const Tensor* target : program.targets) uses_[target]++;
+    plan_block(program.graph->root(), regions_);
   }
 
   Rewriter::Replacement visit(Rewriter& rewriter, const Operation& operation) {
-    const RegionOperations region = regions[operation.id];
+    const RegionOperations region = regions_[operation.id];
     if (region.empty()) return std::nullopt;
     return std::vector<Tensor*>{emit(rewriter, region)};
   }
@@ -328,13 +329,13 @@ struct ElementwiseFuser {
     std::vector<const Tensor*> outside;
     for (const auto& operation : operations) {
       for (const Tensor* in : operation->inputs) {
-        uses[in]--;  // leaves the uses outside the region
-        if (operand_of[in] != 0) continue;
+        uses_[in]--;  // leaves the uses outside the region
+        if (operand_of_[in] != 0) continue;
         outside.push_back(in);
         operands.push_back(as_scalar(rewriter, rewriter.now(in), *operation));
-        operand_of[in] = static_cast<int>(operands.size());
+        operand_of_[in] = static_cast<int>(operands.size());
       }
-      operand_of[operation->output()] = -1;
+      operand_of_[operation->output()] = -1;
     }
     std::vector<TensorType> types;
     for (const Tensor* operand : operands) types.push_back(operand->type);
@@ -344,14 +345,14 @@ struct ElementwiseFuser {
     for (const auto& operation : operations) {
       std::vector<Tensor*> inputs;
       for (const Tensor* in : operation->inputs) {
-        const int operand = operand_of[in];
-        inputs.push_back(operand > 0 ? body->arguments[operand - 1] : values[in]);
+        const int operand = operand_of_[in];
+        inputs.push_back(operand > 0 ? body->arguments[operand - 1] : values_[in]);
       }
       Operation* copy = graph.create_unchecked(*body, *operation->definition, std::move(inputs), operation->attributes,
                                                {}, {operation->output()->type});
       copy->location = operation->location;
-      values[operation->output()] = copy->output();
-      if (uses[operation->output()] > 0) {
+      values_[operation->output()] = copy->output();
+      if (uses_[operation->output()] > 0) {
         results.push_back(copy->output());
         result_of.push_back(operation->output());
       }
@@ -361,29 +362,29 @@ struct ElementwiseFuser {
       blocks.push_back(graph.finish_block(body, results));
       return blocks;
     }());
-    for (const Tensor* in : outside) operand_of[in] = 0;
-    for (size_t i = 0; i < results.size(); i++) values[result_of[i]] = fused->output(i);
+    for (const Tensor* in : outside) operand_of_[in] = 0;
+    for (size_t i = 0; i < results.size(); i++) values_[result_of[i]] = fused->output(i);
     // The rewriter skips operations that have a replacement.
     for (const auto& operation : operations) {
-      operand_of[operation->output()] = 0;
-      if (operation != operations.front()) rewriter.stand_for(*operation->output(), values[operation->output()]);
+      operand_of_[operation->output()] = 0;
+      if (operation != operations.front()) rewriter.stand_for(*operation->output(), values_[operation->output()]);
     }
-    return values[operations.front()->output()];
+    return values_[operations.front()->output()];
   }
 
   void count_uses(const Block& block) {
     for (const auto& operation : block.operations) {
-      for (const Tensor* in : operation->inputs) uses[in]++;
+      for (const Tensor* in : operation->inputs) uses_[in]++;
       for (const auto& inner : operation->blocks) count_uses(*inner);
     }
-    for (const Tensor* result : block.results) uses[result]++;
+    for (const Tensor* result : block.results) uses_[result]++;
   }
 
-  TensorTable<int> uses;  // the number of uses of each value, except those in regions that are already fused
+  TensorTable<int> uses_;  // the number of uses of each value, except those in regions that are already fused
   // For the kernel being created: the index of each operand, plus 1, or -1 for values that it computes; otherwise 0.
-  TensorTable<int> operand_of;
-  TensorTable<Tensor*> values;  // the values that kernels compute, in the kernel or as its results
-  std::vector<RegionOperations> regions;  // see plan_block()
+  TensorTable<int> operand_of_;
+  TensorTable<Tensor*> values_;  // the values that kernels compute, in the kernel or as its results
+  std::vector<RegionOperations> regions_;  // see plan_block()
 };
 
 bool joins_regions(const Operation& operation) {
@@ -392,12 +393,12 @@ bool joins_regions(const Operation& operation) {
 
 // Duplicates casts from half precision to float32 that have several users, so that each region gets its own cast.
 void split_casts(Program& program) {
-  const Users users(program);
-  const auto is_shared = [&](const Tensor* value) {
-    const Operation& cast = *value->operation;
-    return cast.is("cast") && is_half(cast.input(0)->dtype()) && value->dtype() == DType::float32 &&
-           users.of(value).size() > 1;
+  const auto widens = [](const Operation& cast) {
+    return cast.is("cast") && is_half(cast.input(0)->dtype()) && cast.output()->dtype() == DType::float32;
   };
+  if (!any_operation(program, widens)) return;
+  const Users users(program);
+  const auto is_shared = [&](const Tensor* value) { return widens(*value->operation) && users.of(value).size() > 1; };
   const auto concerned = [&](const Operation& operation) {
     return joins_regions(operation) && std::any_of(operation.inputs.begin(), operation.inputs.end(), is_shared);
   };

@@ -250,7 +250,9 @@ bool any_operation(const Program& program, const std::function<bool(const Operat
   return any_within(program.graph->root(), wanted);
 }
 
-void sweep(Graph& graph, const std::vector<bool>& live) { sweep(graph, graph.root(), live); }
+void sweep(Graph& graph, const std::vector<bool>& live) {
+  if (std::find(live.begin(), live.end(), false) != live.end()) sweep(graph, graph.root(), live);
+}
 
 void sweep(Program& program) { sweep(*program.graph, live_operations(program)); }
 
@@ -258,7 +260,7 @@ void rewrite(Program& program, const Rewriter::Visit& visit) {
   Rewriter rewriter(*program.graph, std::vector<bool>(static_cast<size_t>(program.graph->operation_count()), true),
                     visit);
   rewriter.copy_operations(program.graph->root());
-  if (rewriter.is_untouched()) return;
+  if (rewriter.is_untouched()) return sweep(program);
   program.feeds = rewriter.now(program.feeds);
   program.targets = rewriter.now(program.targets);
   program.variables = rewriter.now(program.variables);

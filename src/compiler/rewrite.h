@@ -77,8 +77,8 @@ class Rewriter {
   const Operation* visited_ = nullptr;  // the operation being visited
 };
 
-// Rebuilds the program: copies whatever the visitor does not replace, and removes whatever is no longer needed. All
-// operations of the given program must be needed, as specialize(), sweep(), and rewrite() leave it.
+// Rebuilds the program: copies whatever the visitor does not replace, and removes whatever is no longer needed.
+// specialize(), sweep(), and rewrite() leave only needed operations; if there are others, the visitor sees them too.
 void rewrite(Program& program, const Rewriter::Visit& visit);
 // Remove operations in place: those that are needed for neither results nor effects, or those that `live`, which is
 // indexed by operation id, does not mark.

@@ -6,8 +6,11 @@
 //   assign(%v, %y); %r = read(%v)                %r: %y
 // Each round rebuilds the program once. The number of rounds is limited. If the limit is reached, the program is valid
 // but might not be fully simplified.
+#include <algorithm>
 #include <functional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "compiler/passes.h"
 #include "compiler/rules.h"
@@ -67,6 +70,51 @@ std::vector<Tensor*> results_of(const Operation& op) {
   return results;
 }
 
+// Operations by hash, in a table with open addressing.
+class Entered {
+ public:
+  // The first operation with this hash for which `same` returns true; null if there is none.
+  template <class Same>
+  const Operation* find(size_t hash, const Same& same) const {
+    for (size_t i = start(hash); !slots_.empty() && slots_[i].operation; i = next(i))
+      if (slots_[i].hash == hash && same(*slots_[i].operation)) return slots_[i].operation;
+    return nullptr;
+  }
+
+  void enter(size_t hash, const Operation* operation) {
+    if (2 * ++count_ > slots_.size()) {
+      const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(std::max<size_t>(64, 4 * slots_.size())));
+      for (const Slot& slot : old)
+        if (slot.operation) place(slot);
+    }
+    place({hash, operation});
+  }
+
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const Slot& slot : slots_)
+      if (slot.operation) visit(slot.operation);
+  }
+
+ private:
+  struct Slot {
+    size_t hash = 0;
+    const Operation* operation = nullptr;  // null if the slot is free
+  };
+
+  // Multiplies, because the hashes of similar operations are close to each other and would share a long run of slots.
+  size_t start(size_t hash) const { return (mix(hash, 0) >> 32) & (slots_.size() - 1); }
+  size_t next(size_t i) const { return (i + 1) & (slots_.size() - 1); }
+  void place(const Slot& slot) {
+    size_t i = start(slot.hash);
+    while (slots_[i].operation) i = next(i);
+    slots_[i] = slot;
+  }
+
+  std::vector<Slot> slots_;  // their number is a power of 2, or 0
+  size_t count_ = 0;
+};
+
 class Round {
  public:
   Rewriter::Replacement operator()(Rewriter& r, const Operation& source) {
@@ -110,22 +158,21 @@ class Round {
   // and returns null.
   const Operation* same_or_enter(const Operation& operation, const Block* block) {
     const size_t hash = hash_of(operation);
-    const auto [first, last] = made_.equal_range(hash);
-    for (auto it = first; it != last; ++it) {
-      if (it->second->parent->encloses(block) && same_operation(*it->second, operation)) return it->second;
-    }
-    made_.emplace(hash, &operation);
-    return nullptr;
+    const Operation* same = made_.find(hash, [&](const Operation& other) {
+      return other.parent->encloses(block) && same_operation(other, operation);
+    });
+    if (!same) made_.enter(hash, &operation);
+    return same;
   }
 
   // From now on, operations are compared in the new graph: the operations collected so far, which belong to the source
   // graph, are replaced with their copies.
   void begin_anew(Rewriter& r) {
-    std::unordered_multimap<size_t, const Operation*> copies;
-    for (const auto& [hash, source] : made_) {
+    Entered copies;
+    made_.for_each([&](const Operation* source) {
       const Operation* copy = r.now(source);
-      copies.emplace(hash_of(*copy), copy);
-    }
+      copies.enter(hash_of(*copy), copy);
+    });
     made_ = std::move(copies);
     of_source_ = false;
   }
@@ -161,9 +208,9 @@ class Round {
   }
 
   bool changed_ = false, of_source_ = true;
-  // Operations kept for comparison, keyed by hash. They belong to the source graph or, once something has been copied,
-  // to the new graph.
-  std::unordered_multimap<size_t, const Operation*> made_;
+  // Operations kept for comparison. They belong to the source graph or, once something has been copied, to the new
+  // graph.
+  Entered made_;
   std::unordered_map<const Tensor*, Value> values_;         // known values of variables, as tensors of the source
 };
 
