@@ -340,10 +340,12 @@ Tensor* needed_axes(Site& s) {
   return axes == stated ? nullptr : s.make(s.source.kind(), {s.in[0]}, {{"axes", axes}});
 }
 
-// A batch of matrices times a single matrix becomes one matmul over all rows.
+// A batch of matrices times a single matrix becomes one matmul over all rows. MPSGraph's compiler mishandles the
+// reshapes around it if the result has more than four dimensions and several of them are 1 (pytorch/pytorch#187201).
 Tensor* flatten_rows(Site& s) {
   const Shape &a = s.in[0]->shape(), &b = s.in[1]->shape();
   if (a.rank() <= 2 || b.rank() != 2) return nullptr;
+  if (a.rank() > 4 && std::count(a.dims().begin(), a.dims().end() - 1, 1) > 1) return nullptr;
   const int64_t k = a[a.rank() - 1];
   const Dims& leading = a.dims();
   const int64_t rows = std::accumulate(leading.begin(), leading.end() - 1, int64_t{1}, std::multiplies<>());

@@ -83,6 +83,70 @@ def test_matmuls_with_more_than_32766_terms_are_split(inner: int, macos: float, 
     assert np.array_equal(found, np.matmul(a.astype(np.float64), b))
 
 
+@pytest.mark.slow
+def test_matmuls_with_large_results_are_computed_in_parts():
+    """The mock returns zeros where (rows + 2 * inner dimension) * columns reach 2^30 bytes."""
+    inner, columns = 16384, 8193
+    a, b = np.ones((1, inner), np.float32), np.ones((inner, columns), np.float32)
+    b[:, -1] = 2
+    g = mg.Graph()
+    x, y = g.placeholder(a.shape), g.placeholder(b.shape)
+    found = g.run({x: a, y: b}, g.matrix_multiplication(x, y)).numpy()
+    assert np.all(found[0, :-1] == inner) and found[0, -1] == 2 * inner
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("shape", [(2, 1, 3, 1, 8), (1, 1, 1, 5, 8), (1, 2, 1, 3, 1, 8), (5, 1, 1, 8)])
+def test_matmul_of_batch_with_several_axes_of_one_compiles(shape: tuple[int, ...], dtype: str):
+    """The mock refuses a reshape, a matmul, and a reshape to more than four axes with several of 1."""
+    rng = np.random.default_rng(6)
+    a, b = rng.integers(-3, 4, shape).astype(dtype), rng.integers(-3, 4, (8, 4)).astype(dtype)
+    g = mg.Graph()
+    x, y = g.placeholder(shape, dtype), g.placeholder((8, 4), dtype)
+    assert np.array_equal(g.run({x: a, y: b}, g.matrix_multiplication(x, y)), a @ b)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((2**20 + 77,), (0,)),
+        ((3, 600, 610), (0, 1, 2)),
+        ((2, 2**20), (1,)),
+        ((2**20, 2), (0,)),
+        ((2**19, 2, 3), (0, 1)),
+    ],
+)
+def test_sums_and_moments_of_a_million_numbers_are_exact(shape: tuple[int, ...], axes: tuple[int, ...]):
+    """The mock computes sums, means, and variances of 2^20 numbers or more wrongly."""
+    numbers = np.random.default_rng(7).integers(-2, 5, shape).astype(np.float32)
+    g = mg.Graph()
+    x, whole = g.placeholder(shape), g.placeholder(shape, "int32")
+    built = [g.reduction_sum(x, axes), g.reduction_sum(whole, axes), g.mean(x, axes), g.variance(x, axes=axes)]
+    found = g.run({x: numbers, whole: numbers.astype(np.int32)}, built)
+    wide = numbers.astype(np.float64)
+    for result, function in zip(built, (np.sum, np.sum, np.mean, np.var), strict=True):
+        np.testing.assert_allclose(found[result], function(wide, axis=axes, keepdims=True), rtol=2e-6)
+
+
+def test_normalization_gradients_over_a_million_numbers_match_the_cpu():
+    shape, axes = (2**19, 2, 2), (0, 1)
+    rng = np.random.default_rng(8)
+    arrays = [rng.integers(-2, 3, shape).astype(np.float32) for _ in range(2)]
+    results = []
+    for name in ("metal", "cpu"):
+        g = mg.Graph()
+        incoming, x = g.placeholder(shape), g.placeholder(shape)
+        gamma, beta = g.placeholder((1, 1, 2)), g.placeholder((1, 1, 2))
+        y = g.normalization(x, g.mean(x, axes), g.variance(x, axes=axes), gamma, beta, epsilon=1e-3)
+        gradients = g.gradients(g.reduction_sum(y * incoming), [gamma, beta])
+        feeds = {incoming: arrays[0], x: arrays[1], gamma: np.ones((1, 1, 2), np.float32)}
+        feeds[beta] = np.zeros((1, 1, 2), np.float32)
+        found = g.run(feeds, [gradients[gamma], gradients[beta]], device=name)
+        results.append([np.asarray(found[gradients[tensor]]) for tensor in (gamma, beta)])
+    for metal, cpu in zip(*results, strict=True):
+        np.testing.assert_allclose(metal, cpu, rtol=1e-4, atol=0.5)
+
+
 def convolution(groups: int, part: str, source: tuple[int, ...], weights: tuple[int, ...]) -> None:
     """Compile a convolution of (N, channels, y, x) with weights (out, in, y, x), or the gradient of its weights."""
     g = mg.Graph()

@@ -47,3 +47,14 @@ def test_pytorch_fault_not_affecting_us_cites_evidence_and_reason(row: list[str]
 def test_behavior_tables_have_at_least_35_and_20_rows_with_unique_names():
     assert len(ROWS) >= 35 and len(NOT_OURS) >= 20
     assert len({row[0] for row in ALL}) == len(ALL)
+
+
+def test_metal_tests_run_as_macos_26_on_m5_and_as_macos_27():
+    """`make test-metal` uses the mock's defaults; `make test-systems` runs the same tests as other systems."""
+    defaults = (ROOT / "tests/mock/foundation/process_info.mm").read_text()
+    macos = re.search(r"strtod\(given, nullptr\) : ([\d.]+);", defaults)
+    generation = re.search(r"atoi\(given\) : (\d+);", defaults)
+    assert macos and 26 <= float(macos[1]) < 27
+    assert generation and int(generation[1]) == 10, "10 is the generation of M5"
+    systems = re.search(r"^SYSTEMS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert systems and "27.0" in systems[1].split()

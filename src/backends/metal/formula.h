@@ -74,7 +74,9 @@ Term logarithm(const Term& x);
 Term truncate(const Term& x);
 Term is_nan(const Term& x);
 Term quotient_or_zero(const Term& a, const Term& b);  // a / b, but 0 where b is 0; for floats only
-Term sum(const Term& x, const Ints& axes);  // reduced axes remain with size 1
+// Reduced axes remain with size 1. A sum of many numbers is computed in steps, each with fewer than 2^20 terms.
+Term sum(const Term& x, const Ints& axes);
+bool is_long_sum(const Term& x, const Ints& axes);
 
 inline Term input(const Lowering& l, size_t i = 0) { return Term::input(l, i); }
 // Convert float16 and bfloat16 to float32 and return other dtypes unchanged. Used for sums, because Apple does not

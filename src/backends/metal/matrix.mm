@@ -58,17 +58,34 @@ Term part_of(const Term& x, int64_t axis, int64_t start, int64_t length) {
                                   name:nil]);
 }
 
+// On M1 and M2, large results are wrong (pytorch/pytorch#122045, #109457). Apple's kernel for matrices overflows where
+// (rows + 2 terms) columns reach 2^31 bytes (JuliaGPU/Metal.jl#381); MPSGraph's bound is unknown, so columns are
+// computed in parts of half that size.
+Term large_product(const Lowering& l, const Term& a, const Term& b) {
+  constexpr int64_t most = int64_t{1} << 30;
+  const Dims x = dims_of(a.tensor().shape), y = dims_of(b.tensor().shape);
+  if (x.size() < 2 || y.size() < 2) return short_product(l, a, b);
+  const int64_t columns = y.back(), bytes = a.tensor().dataType == MPSDataTypeFloat32 ? 4 : 2;
+  const int64_t each = std::max<int64_t>(1, (most - 1) / ((x[x.size() - 2] + 2 * x.back()) * bytes));
+  if (columns <= each) return short_product(l, a, b);
+  NSMutableArray<MPSGraphTensor*>* parts = [NSMutableArray array];
+  const auto last = static_cast<int64_t>(y.size()) - 1;
+  for (int64_t start = 0; start < columns; start += each)
+    [parts addObject:short_product(l, a, part_of(b, last, start, std::min(each, columns - start))).tensor()];
+  return a.with([l.graph() concatTensors:parts dimension:last name:nil]);
+}
+
 // On M1 and M2, Apple's kernel reads out of bounds for sums of more than 32766 terms, on every macOS version
 // (pytorch/pytorch#195163). Longer sums are split into partial products.
 Term product(const Lowering& l, const Term& a, const Term& b) {
   constexpr int64_t most = 32766, each = 16384;
   const Dims x = dims_of(a.tensor().shape);
-  if (x.empty() || x.back() <= most) return short_product(l, a, b);
+  if (x.empty() || x.back() <= most) return large_product(l, a, b);
   const auto last = static_cast<int64_t>(x.size()) - 1;
   std::optional<Term> total;
   for (int64_t start = 0; start < x.back(); start += each) {
     const int64_t length = std::min(each, x.back() - start);
-    const Term some = short_product(l, part_of(a, last, start, length), part_of(b, last - 1, start, length));
+    const Term some = large_product(l, part_of(a, last, start, length), part_of(b, last - 1, start, length));
     total = total ? *total + some : some;
   }
   return *total;

@@ -29,7 +29,14 @@ double count_along(const Lowering& l, size_t source) {
   return count;
 }
 
+// Means and variances of many numbers are composed from sums in steps, because MPSGraph's are wrong now and then.
 Term mean(const Term& x, const Ints& axes) {
+  if (is_long_sum(x, axes)) {
+    const Dims dims = dims_of(x.tensor().shape);
+    double count = 1;
+    for (const int64_t axis : axes) count *= static_cast<double>(dims[static_cast<size_t>(axis)]);
+    return sum(x, axes) / count;
+  }
   return x.with([x.graph() meanOfTensor:x.tensor() axes:numbers(axes) name:nil]);
 }
 
@@ -43,10 +50,12 @@ GraphTensors lower_mean(Lowering& l) {
 GraphTensors lower_variance(Lowering& l) {
   const Ints axes = axes_of(l, 0);
   const Term x = wide_input(l);
+  const bool composed = is_long_sum(x, axes);
+  if (l.count() == 1 && composed) return narrow(l, mean(square(x - mean(x, axes)), axes));
   if (l.count() == 1)
     return narrow(l, x.with([l.graph() varianceOfTensor:x.tensor() axes:numbers(axes) name:l.name()]));
   const Term given = wide_like_source(l, 1, 0);
-  if (l.dims(1) != l.result_dims()) return narrow(l, mean(square(x - given), axes));
+  if (composed || l.dims(1) != l.result_dims()) return narrow(l, mean(square(x - given), axes));
   return narrow(l, x.with([l.graph() varianceOfTensor:x.tensor()
                                            meanTensor:given.tensor()
                                                  axes:numbers(axes)
@@ -69,6 +78,10 @@ GraphTensors lower_normalization(Lowering& l) {
 GraphTensors lower_gamma_gradient(Lowering& l) {
   const Term incoming = wide_input(l, 0), source = wide_input(l, 1);
   const Term mean = wide_like_source(l, 2, 1), variance = wide_like_source(l, 3, 1);
+  if (is_long_sum(source, axes_of(l, 1))) {
+    const Term normal = (source - mean) / square_root(variance + l.attributes().real("epsilon"));
+    return narrow(l, sum(incoming * normal, axes_of(l, 1)));
+  }
   return narrow(l, source.with([l.graph() normalizationGammaGradientWithIncomingGradientTensor:incoming.tensor()
                                                                                   sourceTensor:source.tensor()
                                                                                     meanTensor:mean.tensor()
@@ -80,6 +93,7 @@ GraphTensors lower_gamma_gradient(Lowering& l) {
 
 GraphTensors lower_beta_gradient(Lowering& l) {
   const Term incoming = wide_input(l, 0), source = wide_input(l, 1);
+  if (is_long_sum(source, axes_of(l, 1))) return narrow(l, sum(incoming, axes_of(l, 1)));
   return narrow(l, source.with([l.graph() normalizationBetaGradientWithIncomingGradientTensor:incoming.tensor()
                                                                                  sourceTensor:source.tensor()
                                                                                 reductionAxes:numbers(axes_of(l, 1))

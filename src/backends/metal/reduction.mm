@@ -32,6 +32,7 @@ REDUCTION(minimum_or_nan_of, reductionMinimumPropagateNaN)
 Ints axes_of(const Lowering& l) { return l.rank() ? l.axes() : Ints{0}; }
 
 Term reduce(const Term& x, Method method, const Ints& axes) {
+  if (method == sum_of && is_long_sum(x, axes)) return sum(x, axes);
   return x.with(method(x.graph(), x.tensor(), numbers(axes)));
 }
 

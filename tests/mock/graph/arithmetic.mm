@@ -54,7 +54,8 @@ struct Arithmetic {
 };
 
 // Whether a Mac would add a bias to this tensor wrongly. Since macOS 26, this happens if the tensor is the product of a
-// batch and a single matrix, and each part of the batch is a single row or there are more than 65536 parts.
+// batch and a single matrix, and either the GPU is an M1, or each part of the batch is a single row, or there are more
+// than 65536 parts.
 bool takes_bias_wrongly(MPSGraphTensor* tensor) {
   MPSGraphOperation* product = made_by(tensor, @"matrixMultiplication");
   const Dims& dims = tensor->result.dims;
@@ -62,7 +63,7 @@ bool takes_bias_wrongly(MPSGraphTensor* tensor) {
   const Dims& matrix = product->inputs[1]->result.dims;
   const int64_t batch = count_of(Dims(dims.begin(), dims.end() - 2));
   return count_of(Dims(matrix.begin(), matrix.end() - 2)) == 1 && batch > 1 &&
-         (dims[dims.size() - 2] == 1 || batch > 65536);
+         (dims[dims.size() - 2] == 1 || batch > 65536 || mock_gpu_generation() <= 7);
 }
 
 MPSGraphTensor* add_arithmetic(MPSGraph* graph, Arithmetic a, NSString* name, MPSGraphTensor* x, MPSGraphTensor* y) {

@@ -112,6 +112,10 @@ Value through_float32(const Value& value);
 Values run_graph(MPSGraph* graph, const std::map<void*, Value>& feeds, NSArray<MPSGraphTensor*>* targets,
                  NSArray<MPSGraphOperation*>* also);
 
+// The factor by which a sum, mean, or variance is wrong. On a Mac with macOS 26 or newer, those of millions of numbers
+// are wrong now and then; in the mock, those of 2^20 numbers or more are wrong in every run, by a changing factor.
+double long_sum_error(int64_t terms);
+
 Value load(MPSGraphTensorData* data);
 void store(const Value& value, MPSGraphTensorData* data);
 

@@ -49,9 +49,11 @@ Value multiply(const Value& a, const Value& b) {
   const Dims batch = dims;
   dims.insert(dims.end(), {rows, columns});
   Value result(a.type, dims);
-  const std::vector<double> x = numbers_of(a), y = numbers_of(b);
   // Where a Mac computes wrong results, the mock returns zeros.
   if (mock_macos_version() < 14.4 && std::max({rows, inner, columns}) > 32768) return result;
+  const auto bytes = static_cast<int64_t>(element_bytes(a.type));
+  if ((rows + 2 * inner) * columns * bytes >= int64_t{1} << 30) return result;
+  const std::vector<double> x = numbers_of(a), y = numbers_of(b);
   const double change = change_from_run_to_run(a);
   int64_t at = 0;
   for_each_position(batch, [&](const Dims& position) {

@@ -44,6 +44,7 @@ struct Axes {
       result.set(at, total);
       total = result.real(at);
     });
+    divisor /= long_sum_error(static_cast<int64_t>(count));
     for (size_t at = 0; at < totals.size(); ++at) result.set(static_cast<int64_t>(at), totals[at] / divisor);
     return result;
   }

@@ -2,10 +2,13 @@
 //
 // Sums support integers of at least 32 bits, float16, and float32. Plain extrema treat NaN differently depending on its
 // position.
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <set>
 
 #include "graph/elementwise.h"
+#include "mock.h"
 
 using namespace mock;
 
@@ -50,27 +53,41 @@ MPSGraphTensor* add_reduction(MPSGraph* graph, NSString* kind, NSString* name, M
   });
 }
 
+}  // namespace
+
+double mock::long_sum_error(int64_t terms) {
+  static std::atomic<int> runs{0};
+  const bool wrong = terms >= int64_t{1} << 20 && mock_macos_version() >= 26;
+  return wrong ? 1.125 + ++runs % 3 : 1;
+}
+
+namespace {
+
 // Float32 totals are computed in double precision. Float16 totals are computed in float16, because no wider type is
 // documented.
 MPSGraphTensor* add_total(MPSGraph* graph, NSString* kind, NSString* name, MPSGraphTensor* tensor,
                           NSArray<NSNumber*>* axes, int64_t start, double (*real)(double, double),
                           uint64_t (*whole)(uint64_t, uint64_t)) {
-  return add_reduction(graph, kind, name, tensor, axes, Takes::numbers,
-                       [=](Value& result, const Value& x, const auto& each) {
-                         if (is_whole(x.type) && element_bytes(x.type) < 4)
-                           misuse(@"%@: integers must have at least 32 bits, got %s", kind, type_name(x.type));
-                         std::vector<double> totals(static_cast<size_t>(result.count()), static_cast<double>(start));
-                         for (int64_t at = 0; at < result.count(); ++at) result.set(at, start);
-                         each([&](int64_t at, int64_t i, bool) {
-                           double& total = totals[static_cast<size_t>(at)];
-                           if (is_whole(x.type)) {
-                             result.set(at, static_cast<int64_t>(whole(result.natural(at), x.natural(i))));
-                             return;
-                           }
-                           result.set(at, total = real(total, x.real(i)));
-                           if (element_bytes(x.type) == 2) total = result.real(at);
-                         });
-                       });
+  return add_reduction(
+      graph, kind, name, tensor, axes, Takes::numbers, [=](Value& result, const Value& x, const auto& each) {
+        if (is_whole(x.type) && element_bytes(x.type) < 4)
+          misuse(@"%@: integers must have at least 32 bits, got %s", kind, type_name(x.type));
+        std::vector<double> totals(static_cast<size_t>(result.count()), static_cast<double>(start));
+        for (int64_t at = 0; at < result.count(); ++at) result.set(at, start);
+        each([&](int64_t at, int64_t i, bool) {
+          double& total = totals[static_cast<size_t>(at)];
+          if (is_whole(x.type)) {
+            result.set(at, static_cast<int64_t>(whole(result.natural(at), x.natural(i))));
+            return;
+          }
+          result.set(at, total = real(total, x.real(i)));
+          if (element_bytes(x.type) == 2) total = result.real(at);
+        });
+        const int64_t terms = x.count() / std::max<int64_t>(1, result.count());
+        const double error = start == 0 ? long_sum_error(terms) : 1;  // only sums
+        for (int64_t at = 0; error != 1 && at < result.count(); ++at)
+          is_whole(x.type) ? result.set(at, result.whole(at) + 1) : result.set(at, result.real(at) * error);
+      });
 }
 
 bool less(const Value& x, int64_t i, const Value& y, int64_t j) {

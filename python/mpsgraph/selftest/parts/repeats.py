@@ -32,6 +32,7 @@ class Program:
     shapes: tuple[tuple[int, ...], ...]
     build: Build
     dtypes: tuple[str, ...] = ("float32", *HALVES)
+    offset: float = 0.0  # Added to the inputs, which are normally distributed.
 
 
 def matmul(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
@@ -53,6 +54,21 @@ def reshaped_matmul(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
     """Build a matmul between two reshapes that remove and insert axes of length 1."""
     longer = g.reshape(x[0], (1, 1, 33, 96))
     return g.reshape(g.matrix_multiplication(longer, x[1]), (1, 33, 1, 80))
+
+
+def matmul_of_broadcast(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
+    """Build a matmul whose first operand is one number for each row, as in the gradient of a sum."""
+    return g.matrix_multiplication(g.broadcast_to(x[0], (64, 1)), x[1])
+
+
+def total(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
+    """Build the sum of all elements."""
+    return g.reduction_sum(x[0])
+
+
+def variance_of_all(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
+    """Build the variance of all elements."""
+    return g.variance(x[0])
 
 
 def variance(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
@@ -84,7 +100,10 @@ PROGRAMS = (
     Program("matmul plus bias, 70,000 sequences", ((70_000, 2, 4), (4, 3), (3,)), matmul_plus_bias),
     Program("matmul between reshapes with axes of length 1", ((1, 33, 96), (96, 80)), reshaped_matmul),
     Program("variance", ((64, 1024),), variance),
-    Program("variance of large numbers", ((64, 1000),), variance, ("float32",)),
+    Program("variance of large numbers", ((64, 1000),), variance, ("float32",), offset=1000.0),
+    Program("variance of 1.1 million numbers", ((3, 600, 610),), variance_of_all, ("float32",)),
+    Program("sum of 1.1 million numbers", ((3, 600, 610),), total, ("float32",), offset=1.0),
+    Program("matmul with a broadcast operand", ((1, 1), (1, 16)), matmul_of_broadcast),
     Program("sum with a broadcast operand", ((48,), (64, 32, 48)), broadcast_sum),
     Program("softmax", ((64, 1000),), softmax),
 )
@@ -117,10 +136,9 @@ def repeat(program: Program, dtype: str, device: str, runs: int) -> Result | Non
     """Run a program several times. Fail if the results differ from run to run, or from float64 on the CPU."""
     dtypes = shared.module("harness.dtypes")
     rng = np.random.default_rng(17)
-    offset = 1000.0 if "large numbers" in program.name else 0.0
     # Both sides compute with the same rounded inputs.
     arrays = [
-        dtypes.plain(dtypes.array(rng.standard_normal(shape) + offset, dtype), dtype).astype(np.float64)
+        dtypes.plain(dtypes.array(rng.standard_normal(shape) + program.offset, dtype), dtype).astype(np.float64)
         for shape in program.shapes
     ]
     (wanted,) = run_on(program, arrays, "float64", "cpu", 1)
