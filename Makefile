@@ -170,8 +170,10 @@ test-swift: build
 	LIBRARY=$$($(BIN)/python -c "import mpsgraph, pathlib; print(pathlib.Path(mpsgraph.__file__).parent / 'lib')") && \
 	  PKG_CONFIG_PATH=$$LIBRARY/pkgconfig LD_LIBRARY_PATH=$$LIBRARY swift test --package-path swift
 
-test-slow: build $(TOOLS)
+test-slow: mock $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m slow
+	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) MPSGRAPH_TEST_DEVICE=metal $(BIN)/python -m pytest \
+	  -m slow tests/metal
 
 # Other libraries are in environments of their own. PyTorch is fastest with tcmalloc, if that can be installed.
 PEER_torch := torch==2.13.0 numpy

@@ -3,6 +3,7 @@
 // An executable's feeds are in the reverse of their creation order, which exposes code that assumes its own order.
 #include <random>
 
+#include "graph/breakage.h"
 #include "graph/graph.h"
 #include "metal/counts.h"
 #include "metal/mock_metal.h"
@@ -113,6 +114,7 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
                         targetOperations:(NSArray<MPSGraphOperation*>*)targetOperations
                    compilationDescriptor:(MPSGraphCompilationDescriptor*)descriptor {
   ++mock::counters().compilations;
+  break_compilation(self);
   return [MPSGraphExecutable executableOfGraph:self feeds:feeds targets:targets operations:targetOperations];
 }
 @end

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "graph/breakage.h"
 #include "metal/counts.h"
 #include "metal/mock_metal.h"
 
@@ -40,6 +41,7 @@ MPSGraphOperation* add_operation(MPSGraph* graph, NSString* kind, NSString* name
     [in addObject:input];
   }
   for (const ResultType& result : results) require_size(kind, result);
+  break_building(kind, results);
   for (size_t i = 0; i < results.size(); ++i) {
     MPSGraphTensor* tensor = [[MPSGraphTensor alloc] init];
     tensor->producer = operation;
@@ -179,7 +181,8 @@ void Run::perform_one(MPSGraphOperation* operation) {
   if (operation->evaluate) {
     Values inputs;
     for (MPSGraphTensor* input in operation->inputs) inputs.push_back(value_of(input));
-    results = operation->evaluate(*this, inputs);
+    if (!break_evaluation(operation->kind)) results = operation->evaluate(*this, inputs);
+    break_results(operation->kind, inputs, results);
   } else {  // placeholders and arguments
     const auto found = given_.find((__bridge void*)operation->outputs[0]);
     if (found == given_.end()) misuse(@"%@ %@ has no value; feed it", operation->kind, operation->given_name);
@@ -211,6 +214,7 @@ Values Run::block_results(const Block& block, const Values& arguments) {
 
 Values run_graph(MPSGraph* graph, const std::map<void*, Value>& feeds, NSArray<MPSGraphTensor*>* targets,
                  NSArray<MPSGraphOperation*>* also) {
+  break_run();
   Run run(graph);
   for (const auto& [tensor, value] : feeds) run.give((__bridge MPSGraphTensor*)tensor, value);
   std::vector<MPSGraphOperation*> wanted;

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "faults.h"
 #include "metal/counts.h"
 
 #pragma clang diagnostic ignored "-Wprotocol"
@@ -215,7 +216,8 @@ uint64_t mock_committed_command_buffers(void) { return committed; }
 - (void)encodeSignalEvent:(id<MTLEvent>)event value:(uint64_t)value {
   [self requireOpen:"encodeSignalEvent"];
   MockSharedEvent* signalled = static_cast<MockSharedEvent*>(event);
-  _commands.push_back([signalled, value] { signalled.signaledValue = value; });
+  if (!mock_is_broken("unsignaled_events"))
+    _commands.push_back([signalled, value] { signalled.signaledValue = value; });
 }
 - (id<MTLBlitCommandEncoder>)blitCommandEncoder {
   ++mock::counters().encodes;
@@ -276,6 +278,9 @@ uint64_t mock_committed_command_buffers(void) { return committed; }
   });
   NSError* failure = nil;
   if (const std::string planned = take_fault(_label); !planned.empty()) failure = error_saying(@(planned.c_str()));
+  static std::atomic<int> runs{0};
+  if (mock_is_broken("gpu_timeouts") && ++runs % 40 == 0)
+    failure = error_saying(@"Caused GPU Timeout Error (00000002:kIOAccelCommandBufferCallbackErrorTimeout)");
   if (_leftover) failure = error_saying(_leftover);
   for (auto& command : _commands) {
     if (failure) break;

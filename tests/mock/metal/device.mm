@@ -1,4 +1,5 @@
 // The mock's only device, its memory, and functions with which tests make it fail.
+#include "faults.h"
 #include "metal/counts.h"
 #include "metal/resource.h"
 #include "mock.h"
@@ -131,5 +132,5 @@ NSArray<id<MTLDevice>>* MTLCopyAllDevices(void) {
 
 id<MTLDevice> MTLCreateSystemDefaultDevice(void) {
   static MockDevice* const device = [[MockDevice alloc] init];
-  return hidden ? nil : device;
+  return hidden || mock_is_broken("no_device") ? nil : device;
 }

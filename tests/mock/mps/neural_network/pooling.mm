@@ -5,6 +5,7 @@
 // specify which; here it is the last.
 #include <cmath>
 
+#include "faults.h"
 #include "mps/neural_network/layer.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -67,7 +68,7 @@ struct Pooling : LayerOf<Pooling> {
       if (inside == 0)
         result.v[at] = 0;
       else if (kind == PoolingKind::maximum)
-        result.v[at] = most;
+        result.v[at] = mock_is_broken("wrong_pooling_node") ? sum : most;
       else
         result.v[at] = kind == PoolingKind::average ? sum / divisor(call, inside) : std::sqrt(squares);
     });
