@@ -2,7 +2,7 @@
 
 Usage:
     mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]
-    mpsgraph selftest [--device NAME] [--json FILE] [--quick | --all] [--only PART] [--draw FILE]
+    mpsgraph selftest [--device NAME] [--json FILE] [--quick | --all] [--only PART] [--match TEXT] [--draw FILE]
     mpsgraph profile [--by WHAT] [--top N] [--trace FILE] script.py ...
     mpsgraph launch -n N [--threads T] [--hosts A,B] [--unbound] script.py ...
     python -m mpsgraph --cmake-dir | --include-dir
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if options.draw is not None:
             return selftest.draw(options.draw)
-        return selftest.main(options.device, options.json, options.quick, options.only, options.all)
+        return selftest.main(options.device, options.json, options.quick, options.only, options.all, options.match)
     elif options.command == "profile":
         return _profile(options)
     elif options.command == "launch":
@@ -194,6 +194,7 @@ def _add_selftest(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     amount.add_argument("--all", action="store_true", help="test everything, without the limit of about ten minutes")
     test.add_argument("--only", action="append", choices=_SELFTEST_PARTS, help="test only this part; may be repeated")
+    test.add_argument("--match", default="", metavar="TEXT", help="run only checks whose name contains this text")
     test.add_argument("--draw", type=Path, metavar="FILE", help="draw the picture of an existing report and exit")
 
 

@@ -77,6 +77,19 @@ def test_selftest_operations_and_gradients_pass_on_mock(tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("macos", "gpu"), [("26.4", "10"), ("27.0", "10"), ("26.4", "7")], ids=["macos26_m5", "macos27_m5", "macos26_m1"]
+)
+def test_repeats_part_passes_on_reported_systems(macos: str, gpu: str, tmp_path, capsys, monkeypatch):
+    """The mock has the faults that were reported for these systems, and the lowering avoids them."""
+    monkeypatch.setenv("MPSGRAPH_MOCK_MACOS", macos)
+    monkeypatch.setenv("MPSGRAPH_MOCK_GPU", gpu)
+    status, report = run(tmp_path, "--only", "repeats")
+    assert status == 0, capsys.readouterr().out
+    assert report["parts"]["repeats"]["counts"] == {PASSED: 19}
+    assert f"macOS {macos}" in report["versions"]["device"] and f"Apple {gpu}" in report["versions"]["device"]
+
+
 def test_nodes_part_passes(tmp_path, capsys):
     status, report = run(tmp_path, "--only", "nodes")
     assert status == 0, capsys.readouterr().out

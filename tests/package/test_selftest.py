@@ -98,6 +98,14 @@ def test_selftest_on_unavailable_device_fails_with_empty_report(tmp_path, capsys
     assert report["parts"] == {} and 'device "gpu" is not available' in capsys.readouterr().out
 
 
+def test_selftest_runs_only_checks_that_match(tmp_path, capsys):
+    status, report = run(tmp_path, "--only", "operations", "--match", "tanh")
+    capsys.readouterr()
+    assert status == 0 and report["versions"]["device"].startswith("cpu")
+    assert 1 <= report["parts"]["operations"]["counts"][PASSED] < 10
+    assert all("tanh" in entry["name"] for entry in report["parts"]["operations"]["slowest"])
+
+
 def test_selftest_runs_only_selected_parts(tmp_path):
     status, report = run(tmp_path, "--only", "probes", "--only", "oracle")
     assert status == 0 and list(report["parts"]) == ["probes", "oracle"]
@@ -490,7 +498,9 @@ def test_selftest_summary_describes_failures_in_plain_words():
     report.add(Outcome("runtime", "graphs_are_released", KNOWN, "known: grows"))
     report.add(Outcome("probes", "rank_0", NOTED, "ended", how=CRASHED))
     said = report.summary()
-    assert said["verdict"] == "3 of 6 checks failed on Apple M9, macOS 30.0."
+    assert said["verdict"] == (
+        "3 of 6 checks failed on Apple M9, macOS 30.0: wrong numbers in sine; a crash in convolution."
+    )
     assert said["works"] == "Operation values in 1 family (1 of 3)."
     assert said["wrong"] == "wrong numbers: 2 (sine 2); ended the process: 1 (convolution)."
     assert (
@@ -499,6 +509,26 @@ def test_selftest_summary_describes_failures_in_plain_words():
     )
     assert said["questions"].startswith("1 question about MPSGraph answered")
     assert report.summary(interrupted=True)["verdict"].endswith("so this covers only a part.")
+
+
+def test_selftest_verdict_names_operations_and_the_only_dtype():
+    report = Report(Options("cpu"))
+    for dtype in ("float32", "float16", "bfloat16"):
+        for name in ("tanh", "sine", "sigmoid"):
+            status = FAILED if dtype == "bfloat16" else PASSED
+            report.add(Outcome("operations", f"{name}-small-{dtype}", status, how=RAISED, family="activation"))
+        report.add(Outcome("repeats", f"matmul plus bias, one row, {dtype}", FAILED, how=WRONG, family="repeats"))
+    verdict = report.summary()["verdict"]
+    assert verdict.startswith("6 of 12 checks failed on this machine, unknown system: ")
+    assert "wrong numbers in matmul plus bias, one row" in verdict
+    assert "an error in tanh, sine and 1 more (bfloat16 only)" in verdict
+
+
+def test_selftest_summary_names_operations_that_compile_slowly():
+    report = Report(Options("cpu"))
+    for name, seconds in (("convolution2d-a-float32", 4.0), ("convolution2d-b-float32", 5.0), ("tanh-float32", 1.9)):
+        report.add(Outcome("operations", name, PASSED, family="x", compile_seconds=seconds))
+    assert report.summary()["compile"] == "2 checks took 2 s or longer to compile: convolution2d 5.0 s."
 
 
 @pytest.mark.parametrize(

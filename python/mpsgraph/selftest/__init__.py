@@ -45,7 +45,14 @@ SECONDS = {
 }
 
 
-def main(device: str | None, json: Path | None, quick: bool, only: list[str] | None, everything: bool = False) -> int:
+def main(
+    device: str | None,
+    json: Path | None,
+    quick: bool,
+    only: list[str] | None,
+    everything: bool = False,
+    match: str = "",
+) -> int:
     """Run the parts and print the report.
 
     Args:
@@ -54,11 +61,12 @@ def main(device: str | None, json: Path | None, quick: bool, only: list[str] | N
         quick: Whether to run only one case per operation.
         only: Parts to run; None means all.
         everything: Whether to run all checks without time limits.
+        match: Text that the names of the checks to run contain.
 
     Returns:
         0 if nothing failed, 1 if something failed, 130 if the test was interrupted.
     """
-    options = Options(device, quick)
+    options = Options(device, quick, match=match)
     report = Report(options)
     interrupted = False
     try:

@@ -35,6 +35,7 @@ class Options:
     device: str | None = None
     quick: bool = False
     seconds: float | None = None  # Time limit of a part, after which its remaining checks are skipped.
+    match: str = ""  # Only checks whose name contains this text are run.
 
 
 @dataclass

@@ -18,6 +18,16 @@ WORDS = {  # Dict from parts to descriptions of what has passed.
     "validation": "operations under Metal's validation layer",
 }
 MOST_NAMES = 4
+DTYPES = {*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool", "bfloat16"}
+DTYPES |= {"float16", "float32", "float64", "complex64", "complex128"}
+SLOW_COMPILE = 2.0  # Seconds after which the summary mentions a check's compile time.
+FAILINGS = {  # How a check failed, as the verdict says it before the names of the checks.
+    "wrong numbers": "wrong numbers in",
+    "ended the process": "a crash in",
+    "hung": "a hang in",
+    "refused": "an unexpected refusal of",
+    "raised": "an error in",
+}
 
 
 def summary(
@@ -47,6 +57,8 @@ def summary(
                 f"{number} something that this device or system is known not to support; this is not a fault."
             )
         lines["speed"] = _speed(tested)
+        if slow := [o for o in tested if o.compile_seconds >= SLOW_COMPILE]:
+            lines["compile"] = _slow_compiles(slow)
     if probes := [o for o in tested if o.part == "probes"]:
         ended = sum(bool(o.how) for o in probes)
         also = f" {ended} of them by a crash of the test process, which does no harm." if ended else ""
@@ -70,8 +82,44 @@ def _verdict(outcomes: list[Outcome], versions: dict[str, Any], interrupted: boo
     failed = sum(o.status == FAILED for o in done)
     so_far = " The test was interrupted, so this covers only a part." if interrupted else ""
     if failed:
-        return f"{failed:,} of {_checks(len(done))} failed on {where}.{so_far}"
+        return f"{failed:,} of {_checks(len(done))} failed on {where}: {_failings(done)}.{so_far}"
     return f"Nothing failed in {_checks(len(done))} on {where}.{so_far}"
+
+
+def _failings(outcomes: list[Outcome]) -> str:
+    """Describe the failures in few words, such as "wrong numbers in tanh (float16); a crash in inverse and 3 more"."""
+    passed = {(o.part, name_of(o)) for o in outcomes if o.status == PASSED}
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.status == FAILED:
+            found.setdefault(FAILINGS.get(outcome.how, "a failure of"), []).append(outcome)
+    texts = []
+    for words, some in found.items():
+        counts = Counter(name_of(o) for o in some)
+        named = [name for name, _ in counts.most_common(2)]
+        more = f" and {len(counts) - 2} more" if len(counts) > 2 else ""
+        # The dtype is worth naming if the same operations passed in other dtypes.
+        dtypes = {_dtype_of(o) for o in some}
+        only = dtypes.pop() if len(dtypes) == 1 and all((o.part, name_of(o)) in passed for o in some) else ""
+        texts.append(f"{words} {', '.join(named)}{more}{f' ({only} only)' if only else ''}")
+    return "; ".join(texts)
+
+
+def _dtype_of(outcome: Outcome) -> str:
+    """Return the dtype at the end of a check's name, or "" if the check has none."""
+    last = outcome.name.replace(", ", "-").split("-")[-1]
+    return last if last in DTYPES else ""
+
+
+def _slow_compiles(outcomes: list[Outcome]) -> str:
+    """Name the operations that took longest to compile, with the longest time of each."""
+    seconds: dict[str, float] = {}
+    for outcome in outcomes:
+        seconds[name_of(outcome)] = max(seconds.get(name_of(outcome), 0.0), outcome.compile_seconds)
+    longest = sorted(seconds.items(), key=lambda item: -item[1])[:MOST_NAMES]
+    more = f" and {len(seconds) - MOST_NAMES} more" if len(seconds) > MOST_NAMES else ""
+    named = ", ".join(f"{name} {time:.1f} s" for name, time in longest)
+    return f"{_checks(len(outcomes), 'took', 'took')} {SLOW_COMPILE:.0f} s or longer to compile: {named}{more}."
 
 
 def _checks(count: int, one: str = "", more: str = "") -> str:
@@ -119,8 +167,10 @@ def _names(outcomes: list[Outcome]) -> str:
 
 def name_of(outcome: Outcome) -> str:
     """Return the operation or kind of node that a check tests, or the name of the check if it tests something else."""
-    if outcome.part in ("operations", "gradients", "oracle") and outcome.family:
+    if outcome.part in ("operations", "gradients", "oracle", "validation") and outcome.family:
         return outcome.name.split("-")[0]
+    if outcome.part == "repeats":
+        return outcome.name.rsplit(", ", 1)[0]
     if outcome.part == "nodes" and outcome.family and " of " in outcome.name:
         return outcome.name.split(" of ")[1].split("-")[0]
     return outcome.name

@@ -29,6 +29,7 @@ MOST_OF_A_GROUP = 2
 ENVIRONMENTS = {"validation": {"MTL_DEBUG_LAYER": "1", "MTL_DEBUG_LAYER_ERROR_MODE": "assert"}}
 START = 300.0  # Seconds allowed for imports, lists of cases, and an orderly exit.
 LAST_WORDS = 10.0  # Seconds in which a hung process may write its Python frames.
+LONGEST_CHECK = 120.0  # Upper bound in seconds of the time after which a check counts as hung; tests lower it.
 
 
 def run_part(part: str, options: Options, report: Report, title: str = "") -> None:
@@ -87,7 +88,7 @@ class _Worker:
         reader.start()
         try:
             while True:
-                limit = self._begun["limit"] if self._begun else START
+                limit = min(self._begun["limit"], LONGEST_CHECK) if self._begun else START
                 try:
                     line = lines.get(timeout=limit)
                 except queue.Empty:

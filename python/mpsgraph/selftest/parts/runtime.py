@@ -58,7 +58,7 @@ def checks(options: Options) -> list[Check]:
     def bound(function: Callable[[On], Result | None]) -> Callable[[], Result | None]:
         return lambda: function(On(options))
 
-    return [Check(function.__name__, bound(function), limit=600.0) for function in CHECKS]
+    return [Check(function.__name__, bound(function), limit=120.0) for function in CHECKS]
 
 
 def address(array: Any) -> int:
