@@ -167,7 +167,7 @@ def main(folder: Path) -> None:
         report = folder / f"{number:02}.json"
         program = (
             "import sys; from mpsgraph import cli; from mpsgraph.selftest import supervisor\n"
-            f"supervisor.LONGEST_CHECK = {HANGS_AFTER}\nsys.exit(cli.main(sys.argv[1:]))"
+            f"supervisor.LONGEST_CHECK = {HANGS_AFTER if fault.hangs else 120.0}\nsys.exit(cli.main(sys.argv[1:]))"
         )
         command = [sys.executable, "-c", program, *arguments(fault, report)]
         ran = subprocess.run(command, env={**os.environ, **environment(fault)}, capture_output=True, text=True)
