@@ -201,8 +201,6 @@ Operation* Graph::append(Block& block, const OperationDefinition& definition, st
                          Attributes attributes, std::string name, std::vector<TensorType> output_types,
                          std::vector<std::unique_ptr<Block>> blocks) {
   auto operation = std::make_unique<Operation>();
-  if (!by_name_.try_emplace(name, operation.get()).second)
-    throw GraphError(cat("[", definition.name, "] the name '", name, "' is taken"));
   operation->definition = &definition;
   operation->name = std::move(name);
   operation->id = next_id_;
@@ -215,8 +213,16 @@ Operation* Graph::append(Block& block, const OperationDefinition& definition, st
     inner->owner = operation.get();
     inner->parent = &block;
   }
+  Operation* const made = block.operations.emplace_back(std::move(operation)).get();
+  try {
+    if (!by_name_.try_emplace(made->name, made).second)
+      throw GraphError(cat("[", definition.name, "] the name '", made->name, "' is taken"));
+  } catch (...) {  // also for lack of memory: by_name_ must not keep an operation that does not exist
+    block.operations.pop_back();
+    throw;
+  }
   ++next_id_;
-  return block.operations.emplace_back(std::move(operation)).get();
+  return made;
 }
 
 Tensor* Graph::append_output(Operation* operation, TensorType type) {
