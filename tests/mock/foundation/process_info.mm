@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "support.h"
@@ -34,6 +35,17 @@ int mock_gpu_generation(void) {
     return generation;
   }();
   return generation;
+}
+
+int mock_executables_share_variables(void) {
+  static const bool shared = [] {
+    const char* const given = std::getenv("MPSGRAPH_MOCK_VARIABLES");
+    const std::string wish = given ? given : "shared";
+    if (wish != "shared" && wish != "separate")
+      mock::fatal("MPSGRAPH_MOCK_VARIABLES must be shared or separate, got %s", given);
+    return wish == "shared";
+  }();
+  return shared;
 }
 
 @implementation NSProcessInfo

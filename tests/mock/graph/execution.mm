@@ -1,12 +1,14 @@
 // Running a graph through a command buffer; executables, descriptors, devices, and shaped types.
 //
 // An executable's feeds are in the reverse of their creation order, which exposes code that assumes its own order.
+#include <algorithm>
 #include <random>
 
 #include "graph/breakage.h"
 #include "graph/graph.h"
 #include "metal/counts.h"
 #include "metal/mock_metal.h"
+#include "mock.h"
 
 using namespace mock;
 
@@ -65,21 +67,46 @@ void check_type(NSString* what, MPSGraphTensor* tensor, MPSGraphTensorData* data
            text_of(dims_of(data.shape)));
 }
 
-// Data is read, and results are written, when the work runs.
-void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDictionary* feeds,
-            NSArray<MPSGraphTensor*>* targets, NSArray<MPSGraphTensorData*>* results,
-            NSArray<MPSGraphOperation*>* also) {
+// Find a program in the cache of a graph, or compile it.
+void compile_unless_known(MPSGraph* graph, MPSGraphTensorDataDictionary* feeds, NSArray<MPSGraphTensor*>* targets,
+                          NSArray<MPSGraphOperation*>* also, MPSGraphCompilationDescriptor* descriptor) {
+  constexpr size_t most = 15;
+  std::vector<const void*> key;
+  const auto append = [&key](id<NSFastEnumeration> objects) {
+    const size_t first = key.size();
+    for (id object in objects) key.push_back((__bridge void*)object);
+    std::sort(key.begin() + static_cast<std::ptrdiff_t>(first), key.end());
+    key.push_back(nullptr);
+  };
+  append(feeds);
+  append(targets);
+  append(also ? also : @[]);
+  key.push_back(reinterpret_cast<const void*>(static_cast<uintptr_t>(descriptor.optimizationLevel)));
+  if (std::ranges::find(graph->compiled, key) != graph->compiled.end()) return;
+  ++counters().compilations;
+  graph->compiled.push_back(std::move(key));
+  if (graph->compiled.size() > most) graph->compiled.pop_front();
+}
+
+// Data is read, and results are written, when the work runs. `executable` is nil for a run of the graph itself.
+void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphExecutable* executable,
+            MPSGraphTensorDataDictionary* feeds, NSArray<MPSGraphTensor*>* targets,
+            NSArray<MPSGraphTensorData*>* results, NSArray<MPSGraphOperation*>* also,
+            MPSGraphCompilationDescriptor* descriptor) {
   ++counters().encodes;
   const std::unique_lock alone(graph->encoding, std::try_to_lock);
   if (!alone) misuse(@"encode: two threads must not encode the same MPSGraph at the same time");
+  if (!executable) compile_unless_known(graph, feeds, targets, also, descriptor);
   for (MPSGraphTensor* tensor in feeds) check_type(@"feed", tensor, feeds[tensor]);
   for (NSUInteger i = 0; i < targets.count; ++i) check_type(@"target", targets[i], results[i]);
   NSDictionary* fed = [feeds copy];
   NSArray *wanted = [targets copy], *given = [results copy], *effects = [also copy];
+  const std::shared_ptr<Variables> variables = executable ? executable->variables : graph->variables;
   [static_cast<MockCommandBuffer*>(buffer.commandBuffer) encodeWork:[=] {
+    (void)graph;  // tensors do not keep their graph alive
     std::map<void*, Value> values;
     for (MPSGraphTensor* tensor in fed) values[(__bridge void*)tensor] = load(fed[tensor]);
-    const Values computed = run_graph(graph, values, wanted, effects);
+    const Values computed = run_graph(*variables, values, wanted, effects);
     for (NSUInteger i = 0; i < wanted.count; ++i) store(computed[i], given[i]);
   }];
   // Sometimes commits the command buffer, as Apple says MPSGraph may, so callers must not rely on it staying
@@ -105,7 +132,7 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
     [targets addObject:target];
     [data addObject:results[target]];
   }
-  encode(buffer, self, feeds, targets, data, targetOperations);
+  encode(buffer, self, nil, feeds, targets, data, targetOperations, descriptor.compilationDescriptor);
 }
 
 - (MPSGraphExecutable*)compileWithDevice:(MPSGraphDevice*)device
@@ -133,6 +160,11 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
   executable->types = [feeds copy];
   executable->targets = [targets copy];
   executable->effects = [operations copy];
+  executable->variables = graph->variables;
+  if (!mock_executables_share_variables()) {
+    std::lock_guard lock(graph->variables->mutex);
+    executable->variables = std::make_shared<Variables>(*graph->variables);
+  }
   NSMutableArray<MPSGraphTensor*>* reversed = [NSMutableArray array];
   for (MPSGraphTensor* placeholder in graph.placeholderTensors)
     if (feeds[placeholder]) [reversed insertObject:placeholder atIndex:0];
@@ -157,7 +189,7 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphTensorDataDiction
     misuse(@"executable: expected %lu results, got %lu", targets.count, results.count);
   NSMutableDictionary<MPSGraphTensor*, MPSGraphTensorData*>* feeds = [NSMutableDictionary dictionary];
   for (NSUInteger i = 0; i < given.count; ++i) feeds[inputs[i]] = given[i];
-  encode(buffer, graph, feeds, targets, results, effects);
+  encode(buffer, graph, self, feeds, targets, results, effects, nil);
   return results;
 }
 @end

@@ -49,7 +49,7 @@ std::vector<MPSGraphTensor*> sources_of(MPSGraphTensor* tensor) {
   }
   const auto differences = [sources, moved, primary](Run& run, const Values& values) {
     const auto at = [&](const Values& given) {
-      Run inner(run.graph);
+      Run inner(run.variables);
       for (size_t i = 0; i < sources.size(); ++i) inner.give(sources[i], given[i]);
       return inner.value_of(primary).real(0);
     };

@@ -6,6 +6,7 @@
 // that data and control dependencies allow.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,13 +25,34 @@ struct ResultType {
   Dims dims;
 };
 
+// Initial data of a variable, which MPSGraph keeps.
+class InitialData {
+ public:
+  explicit InitialData(NSData* data);
+  ~InitialData();
+  InitialData(const InitialData&) = delete;
+
+ private:
+  NSData* const data_;
+};
+
+// The values of a graph's variables, by operation.
+struct Variables {
+  Variables() = default;
+  Variables(const Variables& other);
+
+  std::mutex mutex;  // guards `values`
+  std::map<const void*, Value> values;
+  std::map<const void*, std::shared_ptr<const InitialData>> initial;
+};
+
 // The values during one run of a graph, or during one execution of a block within a run.
 class Run {
  public:
-  explicit Run(MPSGraph* graph) : graph(graph) {}
-  Run(Run& outer, const Block& block) : graph(outer.graph), outer_(&outer), block_(&block) {}
+  explicit Run(Variables& variables) : variables(variables) {}
+  Run(Run& outer, const Block& block) : variables(outer.variables), outer_(&outer), block_(&block) {}
 
-  MPSGraph* const graph;
+  Variables& variables;
   void give(MPSGraphTensor* tensor, Value value);  // for feeds and block arguments
   Value value_of(MPSGraphTensor* tensor);
   void perform(MPSGraphOperation* operation);
@@ -61,8 +83,8 @@ struct Block {
   NSMutableArray<MPSGraphTensor*>* placeholders;
   NSMutableArray<MPSGraphOperation*>* pending_dependencies;
   mock::Block* current;  // null outside of blocks
-  std::map<const void*, mock::Value> variables;  // by operation, guarded by variables_mutex
-  std::mutex variables_mutex;
+  std::shared_ptr<mock::Variables> variables;
+  std::deque<std::vector<const void*>> compiled;  // keys of the compiled programs, oldest first; guarded by `encoding`
 }
 @end
 
@@ -109,7 +131,7 @@ std::vector<ResultType> types_of(NSArray<MPSGraphTensor*>* tensors);
 Value through_float32(const Value& value);
 
 // Return the values of the targets, after running the operations in `also`.
-Values run_graph(MPSGraph* graph, const std::map<void*, Value>& feeds, NSArray<MPSGraphTensor*>* targets,
+Values run_graph(Variables& variables, const std::map<void*, Value>& feeds, NSArray<MPSGraphTensor*>* targets,
                  NSArray<MPSGraphOperation*>* also);
 
 // The factor by which a sum, mean, or variance is wrong. On a Mac with macOS 26 or newer, those of millions of numbers
@@ -133,6 +155,7 @@ inline MPSGraphOperation* made_by(MPSGraphTensor* tensor, NSString* kind) {
   MPSGraphTensorShapedTypeDictionary* types;
   NSArray<MPSGraphTensor*>*inputs, *targets;
   NSArray<MPSGraphOperation*>* effects;
+  std::shared_ptr<mock::Variables> variables;  // those of the graph, or a copy: see mock_executables_share_variables
 }
 + (instancetype)executableOfGraph:(MPSGraph*)graph
                             feeds:(MPSGraphTensorShapedTypeDictionary*)feeds

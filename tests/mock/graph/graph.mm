@@ -212,10 +212,10 @@ Values Run::block_results(const Block& block, const Values& arguments) {
   return results;
 }
 
-Values run_graph(MPSGraph* graph, const std::map<void*, Value>& feeds, NSArray<MPSGraphTensor*>* targets,
+Values run_graph(Variables& variables, const std::map<void*, Value>& feeds, NSArray<MPSGraphTensor*>* targets,
                  NSArray<MPSGraphOperation*>* also) {
   break_run();
-  Run run(graph);
+  Run run(variables);
   for (const auto& [tensor, value] : feeds) run.give((__bridge MPSGraphTensor*)tensor, value);
   std::vector<MPSGraphOperation*> wanted;
   for (MPSGraphTensor* target in targets) wanted.push_back(target->producer);
@@ -288,6 +288,7 @@ Values run_graph(MPSGraph* graph, const std::map<void*, Value>& feeds, NSArray<M
   operations = [NSMutableArray array];
   placeholders = [NSMutableArray array];
   pending_dependencies = [NSMutableArray array];
+  variables = std::make_shared<mock::Variables>();
   return self;
 }
 - (NSArray<MPSGraphTensor*>*)placeholderTensors {

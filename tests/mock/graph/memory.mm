@@ -1,5 +1,8 @@
 // Placeholders, constants, variables, and control dependencies.
+#include <algorithm>
+
 #include "graph/graph.h"
+#include "metal/counts.h"
 #include "metal/mock_metal.h"
 
 using namespace mock;
@@ -22,6 +25,44 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
 }
 
 }  // namespace
+
+// --- the initial data of variables -----------------------------------------------------------------------------------
+
+namespace {
+
+struct KeptData {
+  std::mutex mutex;
+  std::map<const void*, std::vector<NSUInteger>> lengths;  // by address, because several NSData may share memory
+};
+KeptData& kept_data() {
+  static auto& kept = *new KeptData;
+  return kept;
+}
+
+}  // namespace
+
+mock::InitialData::InitialData(NSData* data) : data_(data) {
+  std::lock_guard lock(kept_data().mutex);
+  kept_data().lengths[data.bytes].push_back(data.length);
+}
+
+mock::InitialData::~InitialData() {
+  std::lock_guard lock(kept_data().mutex);
+  std::vector<NSUInteger>& lengths = kept_data().lengths[data_.bytes];
+  lengths.erase(std::ranges::find(lengths, data_.length));
+  if (lengths.empty()) kept_data().lengths.erase(data_.bytes);
+}
+
+uint64_t mock_initial_variable_bytes(void) {
+  std::lock_guard lock(kept_data().mutex);
+  uint64_t bytes = 0;
+  for (const auto& [address, lengths] : kept_data().lengths) bytes += *std::ranges::max_element(lengths);
+  return bytes;
+}
+
+mock::Variables::Variables(const Variables& other) : values(other.values), initial(other.initial) {}
+
+// --- the methods -----------------------------------------------------------------------------------------------------
 
 @implementation MPSGraph (MockMemory)
 
@@ -63,8 +104,9 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
         misuse(@"a variable was used as a value; call readVariable first");
         return values;
       });
-  std::lock_guard lock(variables_mutex);
-  variables[(__bridge void*)operation] = initial;
+  std::lock_guard lock(variables->mutex);
+  variables->values[(__bridge void*)operation] = initial;
+  variables->initial[(__bridge void*)operation] = std::make_shared<InitialData>(data);
   return operation->outputs[0];
 }
 
@@ -74,8 +116,8 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
     misuse(@"readVariable: the tensor must be a variable, got %@", source->kind);
   return add_operation(self, @"read", name, {}, {variable->result},
                        [source](Run& run, const Values&) {
-                         std::lock_guard lock(run.graph->variables_mutex);
-                         return Values{run.graph->variables.at((__bridge void*)source)};
+                         std::lock_guard lock(run.variables.mutex);
+                         return Values{run.variables.values.at((__bridge void*)source)};
                        })
       ->outputs[0];
 }
@@ -90,8 +132,8 @@ Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
     misuse(@"assignVariable: the value must have the variable's type and shape %@, got shape %@",
            text_of(variable->result.dims), text_of(value->result.dims));
   return add_operation(self, @"assign", name, {value}, {}, [target](Run& run, const Values& values) {
-    std::lock_guard lock(run.graph->variables_mutex);
-    run.graph->variables.at((__bridge void*)target) = values[0];
+    std::lock_guard lock(run.variables.mutex);
+    run.variables.values.at((__bridge void*)target) = values[0];
     return Values{};
   });
 }

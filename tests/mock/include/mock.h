@@ -31,6 +31,10 @@ void mock_set_macos_version(double version);
 // MPSGRAPH_MOCK_GPU sets its initial value; the default is 10.
 int mock_gpu_generation(void);
 
+// Return whether executables of an MPSGraph share its variables. If not, each executable has a copy, made when it is
+// compiled. The environment variable MPSGRAPH_MOCK_VARIABLES, "shared" (the default) or "separate", sets the answer.
+int mock_executables_share_variables(void);
+
 // Records of os_signpost and os_log, oldest first. The last 8192 records are kept, with truncated text.
 enum mock_signpost_kind { MOCK_SIGNPOST_EVENT, MOCK_SIGNPOST_BEGIN, MOCK_SIGNPOST_END, MOCK_LOG };
 struct mock_signpost {

@@ -13,9 +13,11 @@ struct mock_counts {
   uint64_t buffers;          // buffers created with their own memory
   uint64_t shared_buffers;   // buffers created over the caller's memory
   uint64_t operations;       // operations added to MPSGraph objects
-  uint64_t compilations;     // compilations of MPSGraphExecutable objects
+  uint64_t compilations;  // executables, and programs that an MPSGraph compiles because its cache does not have them
 };
 struct mock_counts mock_take_counts(void);  // the counts since the previous call
+// Return the size of the initial data that MPSGraph objects keep for their variables. Shared memory counts once.
+uint64_t mock_initial_variable_bytes(void);
 }
 
 namespace mock {
