@@ -157,12 +157,14 @@ mock: build
 	$(BIN)/cmake --build build/mock
 
 # The tests on the mock of other systems: older ones, where newer interfaces must raise an error, and the newest, which
-# has faults of its own. The mock is macOS 26.4 on M5 by default.
+# has faults of its own. The mock is macOS 26.4 on M5 by default. On one of the systems, executables do not share
+# variables, so that programs with variables run through MPSGraph's cache.
 SYSTEMS := 13.3 14.0 15.0 27.0
 test-systems: mock $(TOOLS)
 	@for system in $(SYSTEMS); do \
 	  echo "== $@: tests on device metal as macOS $$system"; \
-	  MPSGRAPH_MOCK_MACOS=$$system MPSGRAPH_TEST_DEVICE=metal $(TOGETHER) $(PYTEST) $(SHARED) \
+	  MPSGRAPH_MOCK_MACOS=$$system MPSGRAPH_MOCK_VARIABLES=$$([ $$system = 15.0 ] && echo separate || echo shared) \
+	  MPSGRAPH_TEST_DEVICE=metal $(TOGETHER) $(PYTEST) $(SHARED) \
 	    $(if $(FOLDER),tests/$(FOLDER),$(addprefix --ignore=tests/,$(ALONE))) || exit 1; \
 	done
 

@@ -1490,9 +1490,17 @@ class DeviceGraph:
         ...
     def set_variable(self, variable: Tensor, value: typing.Any) -> None:
         ...
+    def set_variables(self, values: dict[Tensor, typing.Any]) -> None:
+        """
+        Set the values of variables, given as a dict of arrays keyed by variable. Nothing changes unless all values fit. The Metal device copies all of them in one program.
+        """
     def variable_value(self, variable: Tensor) -> NDArray:
         """
         Return a copy of a variable's value, after all work that was committed to the device's default queue.
+        """
+    def variable_values(self, variables: collections.abc.Sequence[Tensor]) -> list[NDArray]:
+        """
+        Return copies of the values of variables, in their order, after all work that was committed to the device's default queue. The Metal device copies all of them in one program.
         """
     @property
     def cache(self) -> CacheStatistics:

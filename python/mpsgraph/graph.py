@@ -290,7 +290,8 @@ class Graph(
         """
         known = self._on_devices
         device = None if None in known or not known else next(iter(known.values())).device
-        values = {v.name: self.variable_value(v, device=device) for v in self.variables} if known else {}
+        variables = self.variables if known else []
+        values = dict(zip((v.name for v in variables), self.variable_values(variables, device=device), strict=True))
         return _graph_again, (str(self), self.seed, [v.name for v in self._trainable], self._random_count, values)
 
     # --- running ---------------------------------------------------------------------------------------------------
@@ -599,6 +600,30 @@ class Graph(
         """
         return self.on(device).variable_value(variable).numpy()
 
+    def variable_values(self, variables: Iterable[Tensor], *, device: Device | str | None = None) -> list[np.ndarray]:
+        """Return copies of the values of several variables at one point in time, after waiting for all runs that have
+        been started.
+
+        On the Metal device, one program copies all of them, so this is much faster than one `variable_value` each.
+
+        Args:
+            variables: Variables of this graph.
+            device: The device or its name. None, the default, means the default device.
+
+        Returns:
+            A list of numpy arrays, in the order of variables.
+
+        Raises:
+            GraphError: If an element is not a variable of this graph.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> v, w = g.variable([1.0, 2.0]), g.variable([3.0])
+            >>> [value.tolist() for value in g.variable_values([v, w])]
+            [[1.0, 2.0], [3.0]]
+        """
+        return [value.numpy() for value in self.on(device).variable_values(list(variables))]
+
     def set_variable(self, variable: Tensor, value: Any, *, device: Device | str | None = None) -> None:
         """Set the value of a variable.
 
@@ -620,6 +645,29 @@ class Graph(
             [5.0]
         """
         self.on(device).set_variable(variable, value)
+
+    def set_variables(self, values: Mapping[Tensor, Any], *, device: Device | str | None = None) -> None:
+        """Set the values of several variables. Nothing changes unless all values fit.
+
+        On the Metal device, one program copies all of them, so this is much faster than one `set_variable` each.
+
+        Args:
+            values: Dict of arrays, keyed by variable, with the shapes and dtypes of the variables.
+            device: The device or its name. None, the default, means the default device.
+
+        Raises:
+            ShapeError: If a shape differs.
+            DTypeError: If a dtype differs.
+            GraphError: If a key is not a variable of this graph.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> v, w = g.variable([1.0]), g.variable([2.0])
+            >>> g.set_variables({v: np.float32([5]), w: np.float32([6])})
+            >>> [value.tolist() for value in g.variable_values([v, w])]
+            [[5.0], [6.0]]
+        """
+        self.on(device).set_variables(dict(values))
 
     @property
     def cache(self) -> CacheStatistics:
@@ -659,8 +707,7 @@ def _graph_again(text: str, seed: int, trainable: list[str], random_count: int, 
     graph = Graph(seed, text=text)
     by_name = {v.name: v for v in graph.variables}
     graph._trainable, graph._random_count = [by_name[name] for name in trainable], random_count
-    for name, value in values.items():
-        graph.set_variable(by_name[name], value)
+    graph.set_variables({by_name[name]: value for name, value in values.items()})
     return graph
 
 

@@ -109,7 +109,7 @@ void load_state(GraphObject& graph, const char* path) {
     data->expand_into(value.data());
     values.emplace_back(variable, std::move(value));
   }
-  for (const auto& [variable, value] : values) graph.on_device.set_variable(variable, value);
+  graph.on_device.set_variables(values);
 }
 
 }  // namespace mpsgraph::c_api

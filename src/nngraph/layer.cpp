@@ -128,12 +128,14 @@ std::vector<NamedArray> Layer::reloaded() {
 
 void Layer::take(runtime::DeviceGraph& on_device, const std::vector<NamedArray>& arrays) {
   if (home == Home::on_demand) return;
+  std::vector<std::pair<Tensor*, NDArray>> values;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].variable)
-      on_device.set_variable(slots[i].variable, to_core(slots[i], arrays[i].array));
+      values.emplace_back(slots[i].variable, to_core(slots[i], arrays[i].array));
     else
       slots[i].value = arrays[i].array;
   }
+  on_device.set_variables(values);
 }
 
 void Layer::feed(std::vector<NDArray>& feeds) const {
@@ -149,10 +151,15 @@ void Layer::feed(std::vector<NDArray>& feeds) const {
 
 void Layer::store(runtime::DeviceGraph* on_device) {
   if (!has_optimizer()) return;
-  std::vector<NamedArray> arrays;
+  std::vector<Tensor*> variables;
   for (const Slot& slot : slots)
-    arrays.push_back({slot.name, slot.variable ? from_core(slot, on_device->variable_value(slot.variable))
-                                               : slot.value.copy_contiguous()});
+    if (slot.variable) variables.push_back(slot.variable);
+  const std::vector<NDArray> values =
+      variables.empty() ? std::vector<NDArray>() : on_device->variable_values(variables);
+  std::vector<NamedArray> arrays;
+  size_t next = 0;
+  for (const Slot& slot : slots)
+    arrays.push_back({slot.name, slot.variable ? from_core(slot, values[next++]) : slot.value.copy_contiguous()});
   source->store(std::move(arrays));
 }
 

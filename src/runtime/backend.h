@@ -28,8 +28,6 @@ class VariableStorage {
  public:
   virtual ~VariableStorage() = default;
   virtual TensorType type() const = 0;
-  virtual NDArray read() const = 0;                   // a copy in the logical, row-major layout
-  virtual void write(const NDArray& value) = 0;  // `value` must have the variable's type; it may have any strides
 };
 
 // Position of each feed and each target in the serialized program; nullopt for a feed or target that the serialized
@@ -95,6 +93,12 @@ class Backend {
   virtual std::shared_ptr<VariableHome> make_variable_home() { return nullptr; }  // called once per graph
   virtual std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value,
                                                          const std::shared_ptr<VariableHome>& home) = 0;
+  // Copies the values of variables of one graph, in the logical, row-major layout. The list is not empty and contains no
+  // variable twice. All variables are passed at once, because each access may cost a program of the device.
+  virtual std::vector<NDArray> read_variables(std::span<const std::shared_ptr<VariableStorage>> storages) = 0;
+  // Each value must have the type of its variable, and may have any strides.
+  virtual void write_variables(std::span<const std::shared_ptr<VariableStorage>> storages,
+                               std::span<const NDArray> values) = 0;
   // Memory for a result, contiguous and uninitialized.
   virtual NDArray allocate(DType dtype, const Dims& dims) { return NDArray::allocate(dtype, dims); }
   // Loads the output of serialize() as a program whose feeds and targets have the serialized order.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "mpsgraph/runtime/profiler.h"
 #include "runtime/executable_cache.h"
@@ -129,31 +131,77 @@ std::vector<NDArray> DeviceGraph::run(const std::vector<std::pair<Tensor*, NDArr
   return executable->run(std::move(arrays), std::move(results));
 }
 
-NDArray DeviceGraph::variable_value(Tensor* variable) {
-  state_->check_variable(variable);
-  auto value = std::make_shared<NDArray>();
-  run_exclusively("variable_value", [variable, value, state = state_] { *value = state->storage(variable)->read(); });
-  return *value;
+NDArray DeviceGraph::variable_value(Tensor* variable) { return variable_values({variable})[0]; }
+
+std::vector<NDArray> DeviceGraph::variable_values(const std::vector<Tensor*>& variables) {
+  std::vector<Tensor*> once;  // the variables without repetitions
+  std::vector<size_t> places;
+  std::unordered_map<Tensor*, size_t> known;
+  for (Tensor* variable : variables) {
+    state_->check_variable(variable);
+    const auto [found, is_new] = known.emplace(variable, once.size());
+    if (is_new) once.push_back(variable);
+    places.push_back(found->second);
+  }
+  if (once.empty()) return {};
+  auto values = std::make_shared<std::vector<NDArray>>();
+  run_exclusively("variable_value", [once, values, state = state_] {
+    *values = state->device.backend().read_variables(state->storages(once));
+  });
+  std::vector<NDArray> result;
+  std::vector<bool> taken(once.size());
+  for (const size_t place : places) {
+    result.push_back(taken[place] ? (*values)[place].copy_contiguous() : (*values)[place]);
+    taken[place] = true;
+  }
+  return result;
 }
 
-ConstantPtr DeviceGraph::constant_value(Tensor* variable) {
-  state_->check_variable(variable);
-  if (!state_->has_storage(variable)) return variable->operation->attributes.data("value");
-  auto array = std::make_shared<NDArray>(variable_value(variable));
-  return ConstantData::borrow(array->dtype(), array->dims(), array->data(), array);
+ConstantPtr DeviceGraph::constant_value(Tensor* variable) { return constant_values({variable})[0]; }
+
+std::vector<ConstantPtr> DeviceGraph::constant_values(const std::vector<Tensor*>& variables) {
+  std::vector<Tensor*> changed;
+  for (Tensor* variable : variables) {
+    state_->check_variable(variable);
+    if (state_->has_storage(variable)) changed.push_back(variable);
+  }
+  const std::vector<NDArray> copies = variable_values(changed);
+  std::vector<ConstantPtr> values;
+  size_t next = 0;
+  for (Tensor* variable : variables) {
+    if (next == changed.size() || changed[next] != variable) {
+      values.push_back(variable->operation->attributes.data("value"));
+      continue;
+    }
+    const auto array = std::make_shared<NDArray>(copies[next++]);
+    values.push_back(ConstantData::borrow(array->dtype(), array->dims(), array->data(), array));
+  }
+  return values;
 }
 
-void DeviceGraph::set_variable(Tensor* variable, const NDArray& value) {
-  state_->check_variable(variable);
-  if (!value.valid()) throw GraphError(cat("[set_variable] no array was given for ", variable->name()));
-  if (value.dtype() != variable->dtype())
-    throw DTypeError(cat("[set_variable] the value of ", variable->name(), " must be ", name(variable->dtype()),
-                         ", got ", name(value.dtype()), "; convert it to ", name(variable->dtype()), " first"));
-  if (value.dims() != variable->shape().dims())
-    throw ShapeError(cat("[set_variable] the value of ", variable->name(), " must have shape ", variable->shape(),
-                         ", got ", to_string(value.dims())));
-  run_exclusively("set_variable", [variable, value, state = state_] {
-    state->storage(variable)->write(value);
+void DeviceGraph::set_variable(Tensor* variable, const NDArray& value) { set_variables({{variable, value}}); }
+
+void DeviceGraph::set_variables(const std::vector<std::pair<Tensor*, NDArray>>& values) {
+  std::vector<Tensor*> variables;
+  std::vector<NDArray> arrays;
+  std::unordered_set<const Tensor*> known;
+  for (const auto& [variable, value] : values) {
+    state_->check_variable(variable);
+    if (!known.insert(variable).second)
+      throw GraphError(cat("[set_variables] each variable must occur once, got ", variable->name(), " twice"));
+    if (!value.valid()) throw GraphError(cat("[set_variable] no array was given for ", variable->name()));
+    if (value.dtype() != variable->dtype())
+      throw DTypeError(cat("[set_variable] the value of ", variable->name(), " must be ", name(variable->dtype()),
+                           ", got ", name(value.dtype()), "; convert it to ", name(variable->dtype()), " first"));
+    if (value.dims() != variable->shape().dims())
+      throw ShapeError(cat("[set_variable] the value of ", variable->name(), " must have shape ", variable->shape(),
+                           ", got ", to_string(value.dims())));
+    variables.push_back(variable);
+    arrays.push_back(value);
+  }
+  if (variables.empty()) return;
+  run_exclusively("set_variable", [variables, arrays, state = state_] {
+    state->device.backend().write_variables(state->storages(variables), arrays);
     state->refresh();
   });
 }

@@ -144,8 +144,7 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, 
     options.observe_time = [session](std::string_view pass, auto began, auto ended) {
       Profiler::get().record(session, {.name = std::string(pass), .category = "pass", .kernel = {}}, began, ended);
     };
-  std::vector<std::shared_ptr<VariableStorage>> storages;
-  for (auto* variable : program.source_variables) storages.push_back(state_->storage(variable));
+  auto storages = state_->storages(program.source_variables);
   resolve_calls(program.graph->root(), options.callables, program.callables);
   compiler::Options later = options;
   later.observe = nullptr;  // The observer is only for this compilation.

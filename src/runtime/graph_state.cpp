@@ -23,6 +23,12 @@ std::shared_ptr<VariableStorage> GraphState::storage(Tensor* variable) {
   return storage;
 }
 
+std::vector<std::shared_ptr<VariableStorage>> GraphState::storages(const std::vector<Tensor*>& variables) {
+  std::vector<std::shared_ptr<VariableStorage>> result;
+  for (Tensor* variable : variables) result.push_back(storage(variable));
+  return result;
+}
+
 bool GraphState::has_storage(Tensor* variable) {
   std::lock_guard lock(mutex_);
   const auto found = storages_.find(variable);

@@ -34,6 +34,7 @@ class GraphState {
   // The storage of one of the graph's variables, created from its initial value at first use. The gate must be held
   // exclusively, because the backend may place the storage in memory that also holds variables that current runs use.
   std::shared_ptr<VariableStorage> storage(Tensor* variable);
+  std::vector<std::shared_ptr<VariableStorage>> storages(const std::vector<Tensor*>& variables);
   // Whether the variable has been given storage. If not, no compiled executable reads it, and it has its initial value.
   bool has_storage(Tensor* variable);
   void add(const std::shared_ptr<Executable>& executable);

@@ -10,10 +10,6 @@
 namespace mpsgraph::runtime {
 namespace {
 
-ConstantPtr value_of(Tensor* variable, DeviceGraph* values) {
-  return values ? values->constant_value(variable) : variable->operation->attributes.data("value");
-}
-
 void require_fits(const Tensor& placeholder, const ConstantData& value) {
   const TensorType given{value.dtype(), Shape(value.dims())};
   if (given.dtype != placeholder.type.dtype)
@@ -60,8 +56,12 @@ PackageContents optimize_for_inference(const PackageContents& contents, DeviceGr
   std::vector<const Operation*> roots;
   for (const auto& output : contents.outputs) roots.push_back(output.second->operation);
   const std::vector<bool> needed = compiler::needed_by(*contents.graph, roots);
+  std::vector<Tensor*> variables;
   for (Tensor* variable : contents.graph->variables())
-    if (needed[static_cast<size_t>(variable->operation->id)]) all[variable] = value_of(variable, values);
+    if (needed[static_cast<size_t>(variable->operation->id)]) variables.push_back(variable);
+  const std::vector<ConstantPtr> current = values ? values->constant_values(variables) : std::vector<ConstantPtr>();
+  for (size_t i = 0; i < variables.size(); ++i)
+    all[variables[i]] = values ? current[i] : variables[i]->operation->attributes.data("value");
   compiler::Program program =
       compiler::optimize_for_inference(*contents.graph, tensors_of(contents.inputs), tensors_of(contents.outputs), all);
   return named(std::move(program), contents, all);

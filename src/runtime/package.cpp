@@ -62,10 +62,45 @@ void check_training(const PackageContents& contents) {
           "must have the same inputs for 'accumulate' as for 'train_step'");
 }
 
+// Reads variables in groups, because each access to variables on a device has a cost, while all values together could
+// exceed the memory of the host.
+class GroupedValues {
+ public:
+  explicit GroupedValues(DeviceGraph& graph) : graph_(graph) {}
+
+  size_t add(Tensor* variable) {
+    variables_.push_back(variable);
+    return variables_.size() - 1;
+  }
+  // The value of the variable for which add() returned `place`. Calls in ascending order read each variable once.
+  const NDArray& value(size_t place) {
+    if (place < first_ || place >= first_ + values_.size()) {
+      std::vector<Tensor*> group;
+      size_t bytes = 0;
+      for (size_t i = place; i < variables_.size() && (group.empty() || bytes < group_bytes); ++i) {
+        group.push_back(variables_[i]);
+        bytes += static_cast<size_t>(group.back()->shape().elements()) * size_of(group.back()->dtype());
+      }
+      values_.clear();  // before the next group is allocated
+      values_ = graph_.variable_values(group);
+      first_ = place;
+    }
+    return values_[place - first_];
+  }
+
+ private:
+  static constexpr size_t group_bytes = size_t{256} << 20;
+  DeviceGraph& graph_;
+  std::vector<Tensor*> variables_;
+  std::vector<NDArray> values_;  // the values of the last group, whose first variable is variables_[first_]
+  size_t first_ = 0;
+};
+
 // The contents of weights.safetensors: all variables, and the constants that are too large for the graph's text.
 class Weights {
  public:
-  Weights(const std::vector<bool>& wanted, DeviceGraph* values) : wanted_(wanted), values_(values) {}
+  Weights(const std::vector<bool>& wanted, DeviceGraph* values)
+      : wanted_(wanted), values_(values ? std::make_shared<GroupedValues>(*values) : nullptr) {}
 
   void gather(const Block& block) {
     for (const auto& operation : block.operations) {
@@ -92,8 +127,8 @@ class Weights {
     places_[{&operation, key}] = name;
     std::function<void(const Append&)> write = [data](const Append& append) { elements(*data, append); };
     if (variable && values_)
-      write = [tensor = operation.output(), values = values_](const Append& append) {
-        const NDArray value = values->variable_value(tensor);
+      write = [place = values_->add(operation.output()), values = values_](const Append& append) {
+        const NDArray& value = values->value(place);
         append(value.data(), value.bytes());
       };
     tensors_.push_back({name, {data->dtype(), data->dims()}, std::move(write)});
@@ -112,7 +147,7 @@ class Weights {
   }
 
   const std::vector<bool>& wanted_;
-  DeviceGraph* const values_;
+  const std::shared_ptr<GroupedValues> values_;  // null if the variables have their initial values
   std::map<std::pair<const Operation*, std::string>, std::string> places_;
   std::vector<TensorToWrite> tensors_;
 };

@@ -27,8 +27,6 @@ struct FakeVariable final : VariableStorage {
     value->expand_into(array.data());
   }
   TensorType type() const override { return array.type(); }
-  NDArray read() const override { return array.copy_contiguous(); }
-  void write(const NDArray& value) override { array.copy_from(value); }
   NDArray array;
   int layout = 0;
 };
@@ -116,6 +114,16 @@ struct FakeBackend final : Backend {
   std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value,
                                                  const std::shared_ptr<VariableHome>&) override {
     return std::make_shared<FakeVariable>(value);
+  }
+  std::vector<NDArray> read_variables(std::span<const std::shared_ptr<VariableStorage>> storages) override {
+    std::vector<NDArray> values;
+    for (const auto& storage : storages)
+      values.push_back(static_cast<const FakeVariable&>(*storage).array.copy_contiguous());
+    return values;
+  }
+  void write_variables(std::span<const std::shared_ptr<VariableStorage>> storages,
+                       std::span<const NDArray> values) override {
+    for (size_t i = 0; i < storages.size(); ++i) static_cast<FakeVariable&>(*storages[i]).array.copy_from(values[i]);
   }
 };
 

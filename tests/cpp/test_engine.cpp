@@ -65,6 +65,10 @@ struct Engine {
     program = backend.compile(std::move(specialized), std::move(used), options);
   }
 
+  NDArray value_of(const Tensor* variable) const {
+    return runtime::Device::get("cpu").backend().read_variables({&storages.at(variable), 1})[0];
+  }
+
   std::vector<float> run(const std::vector<NDArray>& feeds = {}) {
     std::vector<NDArray> results(result_count);
     program->run(feeds, results);
@@ -194,7 +198,7 @@ TEST(update_is_computed_in_place) {
   const std::vector<NDArray> feeds{floats({1000}, [](int64_t i) { return static_cast<float>(i); })};
   engine.run(feeds);
   engine.run(feeds);
-  const NDArray value = engine.storages.at(engine.find("v"))->read();
+  const NDArray value = engine.value_of(engine.find("v"));
   CHECK_EQUAL(reinterpret_cast<const float*>(value.data())[999], 1998.f);
 }
 
@@ -214,7 +218,7 @@ TEST(updates_of_many_variables_form_one_kernel) {
   CHECK_EQUAL(engine.program->kernel_names().size(), size_t{1});
   engine.run();
   for (Tensor* v : variables) {
-    const NDArray value = engine.storages.at(v)->read();
+    const NDArray value = engine.value_of(v);
     const float expected = 1.f - 0.5f * v->type.shape[0];
     const float* data = reinterpret_cast<const float*>(value.data());
     for (int64_t i = 0; i < value.elements(); ++i)

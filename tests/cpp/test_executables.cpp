@@ -156,6 +156,7 @@ TEST(variables_keep_their_value_between_runs) {
   CHECK_THROWS(DTypeError, c.on.set_variable(c.v, NDArray::allocate(DType::float64, {2})), "float64");
   CHECK_THROWS(GraphError, c.on.set_variable(c.x, array({1, 2})), "must be a variable of this graph");
   CHECK_THROWS(GraphError, c.on.variable_value(Counter().v), "must be a variable of this graph");
+  CHECK_THROWS(GraphError, c.on.set_variables({{c.v, array({1, 2})}, {c.v, array({3, 4})}}), "must occur once");
   CHECK_EQUAL(values(c.on.variable_value(c.v)), (Floats{11, 22}));
 }
 

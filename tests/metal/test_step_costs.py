@@ -7,12 +7,15 @@ The tests check that the numbers do not increase.
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Iterator
 
 import mpsgraph as mg
 import numpy as np
 import pytest
 from harness import device
+from harness.mock_counts import taken
+from harness.runtime import run_program
 from mpsgraph import nn
 from mpsgraph import nngraph as nodes
 from mpsgraph.demo import digits
@@ -20,31 +23,6 @@ from mpsgraph.demo import digits
 MOCK = device.mock()
 
 
-class Counts(ctypes.Structure):
-    _fields_ = tuple(
-        (name, ctypes.c_uint64)
-        for name in (
-            "command_buffers",
-            "hand_overs",
-            "encodes",
-            "host_waits",
-            "buffers",
-            "shared_buffers",
-            "operations",
-            "compilations",
-        )
-    )
-
-    def named(self) -> dict[str, int]:
-        """Return the counts without the command buffers that MPSGraph commits by itself, which the mock does
-        at random.
-        """
-        named = {name: getattr(self, name) for name, _ in self._fields_}
-        named["command_buffers"] -= named.pop("hand_overs")
-        return named
-
-
-MOCK.mock_take_counts.restype = Counts
 STEPS = 10
 
 
@@ -102,11 +80,11 @@ def test_training_step_uses_one_command_buffer_and_does_not_wait(network: str):
     trainer = mg.Trainer(NETWORKS[network](), loss="cross_entropy", optimizer=mg.optim.SGD(1e-3), device="metal")
     for _ in range(4):
         float(trainer.train_step(*next(data)))
-    MOCK.mock_take_counts()
+    taken()
     for _ in range(STEPS):
         last = trainer.train_step(*next(data))
     float(last)
-    counts = MOCK.mock_take_counts().named()
+    counts = taken()
     assert counts["command_buffers"] == STEPS, counts
     assert counts["encodes"] == STEPS, counts
     assert counts["operations"] == counts["compilations"] == 0, counts
@@ -130,17 +108,165 @@ def test_feeds_are_not_copied():
 
 def test_fifty_batch_sizes_compile_once_each():
     trainer = mg.Trainer(residual(), loss="cross_entropy", optimizer=mg.optim.SGD(1e-3), device="metal")
-    MOCK.mock_take_counts()
+    taken()
     for size in range(1, 51):
         trainer.train_step(*next(batches(size)))
     float(trainer.train_step(*next(batches(50))))
-    first = MOCK.mock_take_counts().named()
+    first = taken()
     for size in range(50, 40, -1):
         trainer.train_step(*next(batches(size)))
     float(trainer.train_step(*next(batches(41))))
-    again = MOCK.mock_take_counts().named()
+    again = taken()
     assert first["operations"] > 0
     assert again["operations"] == again["compilations"] == 0, again
+
+
+# The two ways in which programs with variables run: as executables that share the variables, or through the MPSGraph
+# that holds the variables, either because executables do not share them, or because the user has asked for it.
+WAYS = {
+    "executables": {"MPSGRAPH_MOCK_VARIABLES": "shared"},
+    "graph": {"MPSGRAPH_MOCK_VARIABLES": "separate"},
+    "graph by choice": {"MPSGRAPH_METAL_VARIABLES": "graph"},
+}
+LOOP = """
+import json, tempfile
+import numpy as np, mpsgraph as mg
+from harness.mock_counts import taken
+
+layers = [mg.nn.Linear(4) for _ in range(20)]
+model = mg.nn.Sequential(*layers, mg.nn.Linear(3))
+trainer = mg.Trainer(model, "cross_entropy", mg.optim.Adam(1e-3), metrics=["accuracy"], ema_decay=0.9)
+rng = np.random.default_rng(0)
+x, y = rng.random((6, 4), np.float32), rng.integers(0, 3, 6).astype(np.int32)
+path = tempfile.mkdtemp() + "/checkpoint"
+counts = []
+for epoch in range(3):
+    taken()
+    for _ in range(3):
+        trainer.train_step(x, y)
+    trainer.evaluate(x, y)
+    trainer.predict(x)
+    model.load_state_dict(model.state_dict())
+    trainer.set_weights(trainer.weights())
+    trainer.save(path)
+    with trainer.averaged_weights():
+        trainer.evaluate(x, y)
+    trainer.load(path)
+    counts.append(taken())
+print(json.dumps([len(model.state_dict()), counts]))
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_training_loop_with_evaluation_and_checkpoints_compiles_each_program_once(way: str):
+    """MPSGraph keeps 15 compiled programs. The model has 42 variables, and the trainer 168 with states and averages."""
+    run = run_program(LOOP, timeout=120, **WAYS[way])
+    assert run.returncode == 0, run.stderr
+    variables, (first, *others) = json.loads(run.stdout)
+    assert variables == 42
+    assert 8 <= first["compilations"] <= 30, first
+    for counts in others:
+        assert counts["compilations"] == counts["operations"] == 0, counts
+
+
+MANY = """
+import json
+import numpy as np, mpsgraph as mg
+from harness.mock_counts import taken
+
+g = mg.Graph()
+x = g.placeholder((2,))
+variables = [g.variable(np.full(3, i, np.float32), name=f"v{i}") for i in range(300)]
+step = g.compile({x: (2,)}, [], [g.assign(v, v + g.reduction_sum(x)) for v in variables])
+step.run([np.ones(2, np.float32)])
+counts, values = {}, []
+for what in ("first", "again"):
+    for access in ("read", "write"):
+        taken()
+        if access == "read":
+            values = g.variable_values(variables)
+        else:
+            g.set_variables({v: value + 1 for v, value in zip(variables, values)})
+        counts[f"{what} {access}"] = taken()
+taken()
+step.run([np.ones(2, np.float32)])
+counts["step"] = taken()
+right = all(g.variable_value(v).tolist() == [i + 6] * 3 for i, v in enumerate(variables))
+print(json.dumps([counts, right, step.plan()]))
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_access_to_300_variables_is_one_program_and_one_wait(way: str):
+    run = run_program(MANY, timeout=120, **WAYS[way])
+    assert run.returncode == 0, run.stderr
+    counts, right, plan = json.loads(run.stdout)
+    assert right
+    assert ("an MPSGraphExecutable" in plan) == (way == "executables") != ("the MPSGraph of the variables" in plan)
+    for what, compilations in (("first", 1), ("again", 0)):
+        for access in ("read", "write"):
+            one = counts[f"{what} {access}"]
+            assert one["compilations"] == compilations, (what, access, one)
+            # Two of the command buffers are empty: those of the default queue before and after the access.
+            assert one["encodes"] == 1 and one["command_buffers"] == 3, (what, access, one)
+            # The second wait is for the part that the mock may have committed while it encoded.
+            assert 1 <= one["host_waits"] <= 2, (what, access, one)
+    assert counts["step"]["compilations"] == counts["step"]["operations"] == 0, counts["step"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_single_accesses_recompile_training_step_only_through_graph(way: str):
+    """Each single access is a program, so 300 of them evict the step from MPSGraph's cache, but not an executable."""
+    program = MANY.replace("values = g.variable_values(variables)", "values = list(map(g.variable_value, variables))")
+    run = run_program(program, timeout=240, **WAYS[way])
+    assert run.returncode == 0, run.stderr
+    counts, right, _ = json.loads(run.stdout)
+    assert right
+    assert counts["first read"]["compilations"] == counts["again read"]["compilations"] == 300
+    # The last two writes and reads before the step are 1 + 300 + 1 programs.
+    assert counts["step"]["compilations"] == (way != "executables"), counts["step"]
+
+
+KEPT = """
+import json
+import numpy as np, mpsgraph as mg
+from harness.mock_counts import initial_variable_bytes
+from mpsgraph._core import ConstantData
+
+g = mg.Graph()
+x = g.placeholder((-1,))
+weights = g.variable(np.arange(1000, dtype=np.float32))
+splat = ConstantData.splat
+states = [g.variable(splat(0.0, (n,), mg.float32)) for n in (1000, 500, 2000)]
+states.append(g.variable(splat(1.0, (700,), mg.float32)))
+steps = [g.assign(v, v + g.reduction_sum(x)) for v in (weights, *states)]
+g.set_cache_limits(2, 1 << 30)
+kept = []
+for n in range(1, 80):
+    g.run({x: np.ones(n, np.float32)}, [], steps)
+    kept.append(initial_variable_bytes())
+last = [value[-1] for value in g.variable_values([weights, *states])]
+print(json.dumps([kept[0], kept[-1], list(map(float, last))]))
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_variables_that_start_at_one_number_share_their_initial_data(way: str):
+    """MPSGraph keeps the initial data. After the variables have moved to another MPSGraph, all of them share zeros."""
+    run = run_program(KEPT, **WAYS[way])
+    assert run.returncode == 0, run.stderr
+    first, last, values = json.loads(run.stdout)
+    total = sum(range(1, 80))
+    assert values == [999 + total, total, total, total, 1 + total]
+    # The weights, two blocks of zeros, because the third state is larger than the first two, and the ones.
+    assert first == 4000 + (4000 + 8000) + 2800
+    assert last == 8000
+
+
+def test_unknown_way_for_variables_raises():
+    program = "import mpsgraph as mg; g = mg.Graph(); g.variable_value(g.variable([1.0]))"
+    run = run_program(program, MPSGRAPH_METAL_VARIABLES="executables")
+    assert "MPSGRAPH_METAL_VARIABLES must be 'graph' or unset, got 'executables'" in run.stderr
 
 
 def test_node_batch_uses_one_command_buffer():
@@ -159,9 +285,9 @@ def test_node_batch_uses_one_command_buffer():
         return buffer
 
     step().wait_until_completed()
-    MOCK.mock_take_counts()
+    taken()
     buffers = [step() for _ in range(STEPS)]
     buffers[-1].wait_until_completed()
-    counts = MOCK.mock_take_counts().named()
+    counts = taken()
     assert counts["command_buffers"] == 2 * STEPS, counts
     assert counts["host_waits"] == counts["operations"] == counts["compilations"] == 0, counts

@@ -65,6 +65,11 @@ class MPSGRAPH_API DeviceGraph {
   // Like variable_value(), but returns the variable's memory without a copy if the variable cannot have changed.
   ConstantPtr constant_value(Tensor* variable);
   void set_variable(Tensor* variable, const NDArray& value);   // same dtype and shape, any strides
+  // Access to several variables at one point in time. On the Metal device, all of them are copied by one program.
+  std::vector<NDArray> variable_values(const std::vector<Tensor*>& variables);  // copies, in the order of `variables`
+  std::vector<ConstantPtr> constant_values(const std::vector<Tensor*>& variables);
+  // Sets all variables, or none if an error is thrown for a variable or a value. No variable may occur twice.
+  void set_variables(const std::vector<std::pair<Tensor*, NDArray>>& values);
 
   // Sets the limits of the cache. When a limit is exceeded, the least recently used executables are evicted first.
   void set_cache_limits(size_t count, size_t bytes);

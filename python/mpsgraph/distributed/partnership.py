@@ -199,8 +199,8 @@ class Partnership:
     def _broadcast(self, graph: Graph, device: Any, variables: Sequence[Tensor], states: Sequence[Tensor]) -> None:
         """Copy the variables of the first process to all others, and give each process its own random stream."""
         own = set(states)
-        for variable in variables:
-            value = graph.variable_value(variable, device=device)
+        received = {}
+        for variable, value in zip(variables, graph.variable_values(variables, device=device), strict=True):
             data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
             if data.size:
                 self.processes.finish(self.processes.common.Ibcast(data, 0), "the broadcast of initial values", data)
@@ -208,7 +208,8 @@ class Partnership:
                 value = data.view(value.dtype).reshape(value.shape)
                 if variable in own:
                     value = self.stream(value)
-                graph.set_variable(variable, value, device=device)
+                received[variable] = value
+        graph.set_variables(received, device=device)
 
     def stream(self, state: np.ndarray) -> np.ndarray:
         """Return a random state for this process.

@@ -227,14 +227,12 @@ class Runner:
             self._values, self._changed = {}, set()
             self.graph._guest = self
         assert self._home is not None  # `_home` is set whenever the graph's `_guest` is this runner.
-        found = []
-        for variable in variables:
-            name = variable.name
-            if name not in self._values:
-                value = self._home.variable_value(variable).numpy()
-                self._values[name] = self.engine.placed(value, self.engine.sharding_of(name))
-            found.append(self._values[name])
-        return found
+        variables = list(variables)
+        missing = [variable for variable in variables if variable.name not in self._values]
+        for variable, value in zip(missing, self._home.variable_values(missing), strict=True):
+            sharding = self.engine.sharding_of(variable.name)
+            self._values[variable.name] = self.engine.placed(value.numpy(), sharding)
+        return [self._values[variable.name] for variable in variables]
 
     def keep(self, changed: Mapping[str, Any]) -> None:
         """Store new values of variables.
@@ -251,8 +249,7 @@ class Runner:
             return
         self.graph._guest = None
         variables = {v.name: v for v in self.graph.variables}
-        for name in sorted(self._changed):
-            self._home.set_variable(variables[name], local(self._values[name]))
+        self._home.set_variables({variables[name]: local(self._values[name]) for name in sorted(self._changed)})
         self._values, self._changed = {}, set()
 
 

@@ -126,7 +126,7 @@ class Function:
         Returns:
             A dict of NumPy arrays, keyed by variable name.
         """
-        return {name: self.graph.variable_value(tensor) for name, tensor in self.variables.items()}
+        return dict(zip(self.variables, self.graph.variable_values(self.variables.values()), strict=True))
 
     def store(self, state: Mapping[str, Any]) -> None:
         """Set the graph's variables to the values of a state.
@@ -140,8 +140,7 @@ class Function:
             DTypeError: If an array has the wrong dtype.
         """
         _same_names("the state", state, self.variables)
-        for name, tensor in self.variables.items():
-            self.graph.set_variable(tensor, np.asarray(state[name]))
+        self.graph.set_variables({tensor: np.asarray(state[name]) for name, tensor in self.variables.items()})
 
     def program(self, feeds: Mapping[str, Any]) -> Program:
         """Return the program for the types of these feeds, creating it on first use.

@@ -449,7 +449,8 @@ class Module(Tracked, ShowsArguments):
             GraphError: If the module has not been called yet and so has no variables.
         """
         graph = self._require_built()
-        return {path: graph.variable_value(variable) for path, variable in self._variables()}
+        variables = dict(self._variables())
+        return dict(zip(variables, graph.variable_values(variables.values()), strict=True))
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys | None:
         """Set the values of parameters and buffers. If any part of the state does not match, nothing changes.
@@ -733,8 +734,9 @@ def take_state(
     variables = dict(module._variables())
     slots = {path: slot_of(variable) for path, variable in variables.items()}
     values, keys = fitting(where, slots, state, strict=strict, cast=cast)
-    for path, value in values.items():
-        graph_of(variables[path]).set_variable(variables[path], value)
+    if values:
+        graph = graph_of(variables[next(iter(values))])
+        graph.set_variables({variables[path]: value for path, value in values.items()})
     return keys
 
 

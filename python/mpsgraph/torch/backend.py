@@ -152,8 +152,7 @@ class _Part(torch.nn.Module):
         if self.states:
             # Each run draws one seed, so torch.manual_seed and saved generator states repeat a run's random numbers.
             seed = int(torch.empty((), dtype=torch.int64).random_())
-            for number, state in enumerate(self.states):
-                self.graph.set_variable(state, philox_state(seed, 0, number))
+            self.graph.set_variables({s: philox_state(seed, 0, number) for number, s in enumerate(self.states)})
         return run(self.executable, tensors, places)
 
     def forward(self, *inputs: Any) -> Any:

@@ -6,7 +6,7 @@ update. Variables of the graph store parameters, buffers and the optimizer's sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -223,12 +223,17 @@ class Trainer:
             ['bias', 'weight']
         """
         first = self._first
-        return {name: self._value(first[name]) for name in self.module.state_dict() if first.get(name) in self._tensors}
+        own = {name: first[name] for name in self.module.state_dict() if first.get(name) in self._tensors}
+        values = self._values(dict.fromkeys(own.values()))
+        return {name: values[one] if one == name else values[one].clone() for name, one in own.items()}
 
-    def _value(self, name: str) -> torch.Tensor:
-        if name not in self._variables:
-            return self._tensors[name].detach().clone()
-        return _tensor(self._on.variable_value(self._variables[name]), self._tensors[name])
+    def _values(self, names: Iterable[str]) -> dict[str, torch.Tensor]:
+        """Return copies of the current values of parameters and buffers."""
+        names = list(names)
+        known = [name for name in names if name in self._variables]
+        found = self._on.variable_values([self._variables[name] for name in known])
+        read = {name: _tensor(value, self._tensors[name]) for name, value in zip(known, found, strict=True)}
+        return {name: read[name] if name in read else self._tensors[name].detach().clone() for name in names}
 
     def sync(self) -> None:
         """Copy the weights to the module and the optimizer's state to the optimizer, after waiting for all steps so
@@ -246,8 +251,10 @@ class Trainer:
             1.0
         """
         with torch.no_grad():
-            for name in self._variables:
-                self._tensors[name].copy_(self._value(name))
+            for name, value in self._values(self._variables).items():
+                self._tensors[name].copy_(value)
+        kept_variables = [variable for kept in self._states.values() for variable in kept.values()]
+        values = dict(zip(kept_variables, self._on.variable_values(kept_variables), strict=True))
         for name, kept in self._states.items():
             state = self.optimizer.state[self._tensors[name]]
             for key, variable in kept.items():
@@ -255,7 +262,7 @@ class Trainer:
                     # PyTorch's SGD stores no step count. It takes the presence of a momentum buffer to mean that there
                     # was an earlier step.
                     continue
-                state[key] = _tensor(self._on.variable_value(variable), None)
+                state[key] = _tensor(values[variable], None)
 
     def load(self) -> None:
         """Copy the module's weights and the optimizer's state from PyTorch, for example after load_state_dict.
@@ -269,18 +276,19 @@ class Trainer:
             >>> trainer.state_dict()["bias"].tolist()
             [0.0]
         """
-        for name, variable in self._variables.items():
-            self.graph.set_variable(variable, as_array(self._tensors[name]), device=self.device)
+        values = {variable: as_array(self._tensors[name]) for name, variable in self._variables.items()}
         for name, kept in self._states.items():
             has = self.optimizer.state.get(self._tensors[name], {})
             for key, variable in kept.items():
                 known = has.get(key)
                 if key == "step":
                     count = float(known) if known is not None else float(has.get("momentum_buffer") is not None)
-                    value: Any = np.array(count, np.float32)
+                    values[variable] = np.array(count, np.float32)
+                elif known is None:
+                    values[variable] = np.zeros(variable.shape or (), variable.dtype.numpy)
                 else:
-                    value = np.zeros(variable.shape or (), variable.dtype.numpy) if known is None else as_array(known)
-                self.graph.set_variable(variable, value, device=self.device)
+                    values[variable] = as_array(known)
+        self.graph.set_variables(values, device=self.device)
 
 
 def _wide(tensor: torch.Tensor) -> Any:

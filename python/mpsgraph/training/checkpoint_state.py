@@ -52,7 +52,8 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
         "precision": trainer.precision,
         "precision_choices": json.dumps({p: asdict(c) for p, c in trainer.precision_choices.items()}),
     }
-    values = {name: trainer.graph.variable_value(v, device=trainer.device) for name, v in variables.items()}
+    copies = trainer.graph.variable_values(variables.values(), device=trainer.device)
+    values = dict(zip(variables, copies, strict=True))
     dtypes = {name: str(v.dtype) for name, v in variables.items()}
     # Values that an earlier checkpoint contained for variables that this trainer has not needed yet.
     waiting = {name: value for name, value in trainer._dormant.items() if name not in values}
@@ -108,15 +109,14 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
                 values |= {name: np.zeros_like(values[name]) for name in _sums(trainer, variables)}
         history = History()
         history.load_state_dict(contents.history)
-    for name, variable in variables.items():
-        trainer.graph.set_variable(variable, values[name], device=trainer.device)
+    trainer.graph.set_variables({v: values[name] for name, v in variables.items()}, device=trainer.device)
     trainer.step, trainer.history = contents.step, history
     trainer._data_state = contents.data
     trainer._fit, trainer._resumed = None, contents.fit
     own = dormant_of(trainer)
     _start_anew(trainer, {variable for name, variable in own.items() if name not in dormant})
-    for name in [name for name in dormant if name in own]:
-        trainer.graph.set_variable(own[name], dormant.pop(name), device=trainer.device)
+    used = {own[name]: dormant.pop(name) for name in list(dormant) if name in own}
+    trainer.graph.set_variables(used, device=trainer.device)
     trainer._dormant = dormant
 
 

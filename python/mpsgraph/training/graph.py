@@ -562,10 +562,12 @@ class TrainingGraph:
         if not self._dormant:
             return
         self.wait()
+        used = {}
         for name, variable in variables_of(self).items():
             value = self._dormant.get(name)
             if value is not None and value.shape == tuple(variable.shape or ()):
-                self.graph.set_variable(variable, self._dormant.pop(name), device=self.device)
+                used[variable] = self._dormant.pop(name)
+        self.graph.set_variables(used, device=self.device)
 
     def _trained_averages(self) -> list[Tensor]:
         """Return the moving averages of parameters that are not frozen."""

@@ -29,11 +29,11 @@ from .fitting import Fit
 from .history import History
 from .objective import Term
 from .sizes import Sizes, notice_size
-from .step import Built, averaged, from_json
+from .step import Built, from_json
 from .step_result import StepResult
 from .steps_in_flight import StepsInFlight
 from .structure import mapped, refilled
-from .variables import require_unchanged
+from .variables import averages_in_place
 
 
 class TrainableModel(Model):
@@ -124,11 +124,10 @@ class TrainableModel(Model):
 
     def _read_clock(self) -> None:
         """Read the step counter and the learning-rate tables from the graph."""
-        value = self.graph.variable_value
-        self._steps.made, self._first, self._last = (
-            int(value(self._training[name])) for name in ("step", "first_update", "last_row")
-        )
-        self._tables = [value(table) for table in self._training["tables"]]
+        counts = [self._training[name] for name in ("step", "first_update", "last_row")]
+        values = self.graph.variable_values([*counts, *self._training["tables"]])
+        self._steps.made, self._first, self._last = map(int, values[:3])
+        self._tables = values[3:]
 
     @property
     def step(self) -> int:
@@ -161,8 +160,8 @@ class TrainableModel(Model):
                 "learning_rate cannot be set: the package has several rates, for parameter groups or optimizers"
             )
         self.wait()
-        self.graph.set_variable(self._training["tables"][0], np.full_like(self._tables[0], rate))
-        self.graph.set_variable(self._training["last_row"], np.int32(0))
+        table = self._training["tables"][0]
+        self.graph.set_variables({table: np.full_like(self._tables[0], rate), self._training["last_row"]: np.int32(0)})
         self._read_clock()
 
     def _rates_now(self) -> list[np.ndarray]:
@@ -369,20 +368,12 @@ class TrainableModel(Model):
                 "there are no averaged weights: the trainer was created without ema_decay, or had not trained yet"
             )
         self.wait()
-        g = self.graph
-        own = {v: g.variable_value(v) for v in self._averages}
-        averages = {v: averaged(own[v], g.variable_value(average)) for v, average in self._averages.items()}
-        for v, value in averages.items():
-            g.set_variable(v, value)
         self._averaged += 1
         try:
-            yield
-            now = {v: g.variable_value(v) for v in averages}
+            with averages_in_place(self.graph, self._averages):
+                yield
         finally:
             self._averaged -= 1
-            for v, value in own.items():
-                g.set_variable(v, value)
-        require_unchanged(averages, now)
 
     def _require_own_weights(self, what: str) -> None:
         """Raise GraphError within a block of averaged_weights, where changes of the state would be lost."""
@@ -394,21 +385,22 @@ class TrainableModel(Model):
 
     def _average_values(self) -> dict[str, np.ndarray]:
         """Return copies of the moving averages, as a dict keyed by the path of the parameter."""
-        averages = ((path, self._averages.get(v)) for path, v in self._weights.items())
-        return {path: self.graph.variable_value(average) for path, average in averages if average is not None}
+        averages = {path: self._averages[v] for path, v in self._weights.items() if v in self._averages}
+        return dict(zip(averages, self.graph.variable_values(averages.values()), strict=True))
 
     def _set_average_values(self, values: Mapping[str, np.ndarray]) -> None:
         """Set the moving averages of the parameters with the given paths."""
-        for path, v in self._weights.items():
-            if path in values and v in self._averages:
-                self.graph.set_variable(self._averages[v], values[path])
+        weights = self._weights.items()
+        self.graph.set_variables(
+            {self._averages[v]: values[path] for path, v in weights if path in values and v in self._averages}
+        )
 
     # --- saving and restoring -----------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, np.ndarray]:
         """Return copies of the values of the model's parameters and buffers, as a dict keyed by path."""
         self.wait()
-        return {path: self.graph.variable_value(v) for path, v in self._weights.items()}
+        return dict(zip(self._weights, self.graph.variable_values(self._weights.values()), strict=True))
 
     @checked
     def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
@@ -430,8 +422,7 @@ class TrainableModel(Model):
         slots = {path: slot_of(variable) for path, variable in self._weights.items()}
         fitted, _ = fitting("set_weights", slots, values, strict=True)
         self.wait()
-        for path, value in fitted.items():
-            self.graph.set_variable(self._weights[path], value)
+        self.graph.set_variables({self._weights[path]: value for path, value in fitted.items()})
 
     @checked
     def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:

@@ -47,10 +47,10 @@ from .history import History
 from .network import ImportedNetwork, Network
 from .objective import Objective
 from .sizes import notice_size
-from .step import Built, averaged
+from .step import Built
 from .step_result import StepResult
 from .steps_in_flight import StepsInFlight
-from .variables import dormant_of, require_unchanged, variables_of
+from .variables import averages_in_place, dormant_of, variables_of
 
 PRECISIONS = ("float32", "bfloat16", "float16", "auto")
 _MODEL = "a module of mpsgraph.nn, such as Sequential(Linear(10)), or a Model"
@@ -359,9 +359,9 @@ class Trainer(TrainingGraph):
             raise GraphError("Trainer.device cannot be changed with an engine or in distributed training")
         self.wait()
         if self._settings is not None:
-            for variable in [*variables_of(self).values(), *dormant_of(self).values()]:
-                value = self.graph.variable_value(variable, device=self.device)
-                self.graph.set_variable(variable, value, device=device)
+            variables = list(dict.fromkeys([*variables_of(self).values(), *dormant_of(self).values()]))
+            values = self.graph.variable_values(variables, device=self.device)
+            self.graph.set_variables(dict(zip(variables, values, strict=True)), device=device)
         self._last_step = None
 
     def _rates(self, built: Built) -> list[np.ndarray]:
@@ -542,20 +542,12 @@ class Trainer(TrainingGraph):
         if not self._has_averages:
             raise GraphError("there are no averaged weights: create the trainer with ema_decay, and train first")
         self.wait()
-        g, device = self.graph, self.device
-        own = {v: g.variable_value(v, device=device) for v in self._averages}
-        averages = {v: averaged(own[v], g.variable_value(a, device=device)) for v, a in self._averages.items()}
-        for v, value in averages.items():
-            g.set_variable(v, value, device=device)
         self._averaged += 1
         try:
-            yield
-            now = {v: g.variable_value(v, device=device) for v in averages}
+            with averages_in_place(self.graph, self._averages, self.device):
+                yield
         finally:
             self._averaged -= 1
-            for v, value in own.items():
-                g.set_variable(v, value, device=device)
-        require_unchanged(averages, now)
 
     def _require_own_weights(self, what: str) -> None:
         """Raise GraphError within a block of averaged_weights, where changes of the state would be lost."""
@@ -664,7 +656,8 @@ class Trainer(TrainingGraph):
         """
         self._follow_settings()
         variables = self.network.named_variables()
-        return {path: self.graph.variable_value(v, device=self.device) for path, v in variables.items()}
+        values = self.graph.variable_values(variables.values(), device=self.device)
+        return dict(zip(variables, values, strict=True))
 
     @checked
     def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
@@ -689,20 +682,22 @@ class Trainer(TrainingGraph):
         slots = {path: slot_of(variable) for path, variable in variables.items()}
         fitted, _ = fitting("Trainer.set_weights", slots, values, strict=True)
         self.wait()
-        for path, value in fitted.items():
-            self.graph.set_variable(variables[path], value, device=self.device)
+        self.graph.set_variables({variables[path]: value for path, value in fitted.items()}, device=self.device)
 
     def _average_values(self) -> dict[str, np.ndarray]:
         """Return copies of the moving averages, as a dict keyed by the path of the parameter."""
-        averages = ((path, self._averages.get(v)) for path, v in self.network.named_variables().items())
-        values = self.graph.variable_value
-        return {path: values(average, device=self.device) for path, average in averages if average is not None}
+        variables = self.network.named_variables()
+        averages = {path: self._averages[v] for path, v in variables.items() if v in self._averages}
+        values = self.graph.variable_values(averages.values(), device=self.device)
+        return dict(zip(averages, values, strict=True))
 
     def _set_average_values(self, values: Mapping[str, np.ndarray]) -> None:
         """Set the moving averages of the parameters with the given paths."""
-        for path, v in self.network.named_variables().items():
-            if path in values and v in self._averages:
-                self.graph.set_variable(self._averages[v], values[path], device=self.device)
+        variables = self.network.named_variables()
+        given = {
+            self._averages[v]: values[path] for path, v in variables.items() if path in values and v in self._averages
+        }
+        self.graph.set_variables(given, device=self.device)
 
     @property
     def _has_averages(self) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
-from .._core import Tensor
+from .._core import Device, Tensor
 from ..errors import GraphError
+from ..graph import Graph
+from .step import averaged
 from .trainer_type import Trainer
 
 
@@ -55,7 +58,25 @@ def _name(trainer: Trainer, found: dict[str, Tensor], wanted: Callable[[Tensor],
         found.setdefault(stem if number == 0 else f"{stem}_{number}", variable)
 
 
-def require_unchanged(averages: Mapping[Tensor, np.ndarray], now: Mapping[Tensor, np.ndarray]) -> None:
+@contextmanager
+def averages_in_place(
+    graph: Graph, averages: Mapping[Tensor, Tensor], device: Device | str | None = None
+) -> Iterator[None]:
+    """Replace the values of weights by their moving averages within a `with` block."""
+    weights = list(averages)
+    found = graph.variable_values([*weights, *averages.values()], device=device)
+    own = dict(zip(weights, found, strict=False))
+    means = {v: averaged(own[v], mean) for v, mean in zip(weights, found[len(weights) :], strict=True)}
+    graph.set_variables(means, device=device)
+    try:
+        yield
+        now = dict(zip(weights, graph.variable_values(weights, device=device), strict=True))
+    finally:
+        graph.set_variables(own, device=device)
+    _require_unchanged(means, now)
+
+
+def _require_unchanged(averages: Mapping[Tensor, np.ndarray], now: Mapping[Tensor, np.ndarray]) -> None:
     """Raise GraphError if variables have been set while averages replaced them, because the new values are lost."""
     changed = [v.name for v, value in now.items() if value.tobytes() != averages[v].tobytes()]
     if changed:

@@ -115,6 +115,16 @@ class CpuBackend final : public runtime::Backend {
                                                           const std::shared_ptr<runtime::VariableHome>&) override {
     return std::make_shared<CpuVariable>(value);
   }
+  std::vector<runtime::NDArray> read_variables(
+      std::span<const std::shared_ptr<runtime::VariableStorage>> storages) override {
+    std::vector<runtime::NDArray> values;
+    for (const auto& storage : storages) values.push_back(static_cast<const CpuVariable&>(*storage).read());
+    return values;
+  }
+  void write_variables(std::span<const std::shared_ptr<runtime::VariableStorage>> storages,
+                       std::span<const runtime::NDArray> values) override {
+    for (size_t i = 0; i < storages.size(); ++i) static_cast<CpuVariable&>(*storages[i]).write(values[i]);
+  }
 };
 
 }  // namespace

@@ -16,8 +16,8 @@ class CpuVariable final : public runtime::VariableStorage {
  public:
   explicit CpuVariable(const ConstantPtr& value);
   TensorType type() const override { return array_.type(); }
-  runtime::NDArray read() const override;
-  void write(const runtime::NDArray& value) override;
+  runtime::NDArray read() const;  // a copy in the logical, row-major layout
+  void write(const runtime::NDArray& value);
   std::byte* data() const { return array_.data(); }
   size_t bytes() const { return array_.bytes(); }
   const LayoutPtr& layout() const { return layout_; }

@@ -35,6 +35,14 @@ class MetalBackend final : public runtime::Backend, public runtime::FrameworkOra
                                                           const std::shared_ptr<runtime::VariableHome>& home) override {
     return MetalVariable::make(std::static_pointer_cast<MetalVariables>(home), value);
   }
+  std::vector<runtime::NDArray> read_variables(
+      std::span<const std::shared_ptr<runtime::VariableStorage>> storages) override {
+    return home_of(storages).read(storages);
+  }
+  void write_variables(std::span<const std::shared_ptr<runtime::VariableStorage>> storages,
+                       std::span<const runtime::NDArray> values) override {
+    home_of(storages).write(storages, values);
+  }
   std::unique_ptr<runtime::CompiledProgram> load(const std::filesystem::path& path) override {
     return guarded([&] { return std::make_unique<MetalPackage>(device_, path); });
   }
@@ -54,6 +62,9 @@ class MetalBackend final : public runtime::Backend, public runtime::FrameworkOra
   MetalDevice& device() { return device_; }
 
  private:
+  static MetalVariables& home_of(std::span<const std::shared_ptr<runtime::VariableStorage>> storages) {
+    return static_cast<MetalVariable&>(*storages.front()).home();
+  }
   MetalDevice device_;
 };
 

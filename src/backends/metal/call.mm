@@ -1,7 +1,7 @@
 // Calls of other graphs' executables, whose operations become part of the caller.
 //
-// Since macOS 15, MPSGraph can call an MPSGraphExecutable by symbol, but in this backend only programs without
-// variables have an executable. Copying the operations into the caller's MPSGraph has the same result on every system.
+// Since macOS 15, MPSGraph can call an MPSGraphExecutable by symbol. Copying the operations into the caller's MPSGraph
+// has the same result on every system.
 #include "backends/metal/program.h"
 #include "mpsgraph/runtime/executable.h"
 

@@ -79,8 +79,7 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
       // The package needs a separate MPSGraph, in which the variables are constants.
       MPSGraph* graph = [MPSGraph new];
       GraphTensors values;
-      for (const auto& storage : storages_) {
-        const NDArray value = storage->read();
+      for (const NDArray& value : home_ ? home_->read(storages_) : std::vector<NDArray>()) {
         values.push_back([graph constantWithData:[NSData dataWithBytes:value.data() length:value.bytes()]
                                            shape:shape_of(value.dims())
                                         dataType:data_type(value.dtype())]);
@@ -104,11 +103,12 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
                 slices ? "; clamp them to a constant range" : "; set out_of_range to \"clip\" or \"zeros\"",
                 ", or use save()", check.where()));
       }
-      const CompiledGraph compiled = CompiledGraph::compile(device_, lowering);
+      const GraphProgram compiled(device_, graph, lowering.feeds, lowering.targets, nil,
+                                  GraphProgram::Form::executable);
       replace(path, [&](const fs::path& fresh) {
-        [compiled.executable serializeToMPSGraphPackageAtURL:url_of(fresh) descriptor:form];
+        [compiled.executable() serializeToMPSGraphPackageAtURL:url_of(fresh) descriptor:form];
       });
-      return {positions(compiled.feeds, feeds_.size()), positions(compiled.targets, targets_.size())};
+      return {positions(compiled.feed_order(), fed_.size()), positions(compiled.target_order(), computed_.size())};
     }
     needs_newer_system();
   });

@@ -9,6 +9,7 @@
 
 #include "backends/metal/direct.h"
 #include "backends/metal/guarded.h"
+#include "backends/metal/shared_variables.h"
 
 namespace mpsgraph::metal {
 
@@ -61,7 +62,9 @@ std::string variables_of_executables(MetalDevice& device) {
   Asked asked{{value, {DType::float32, Shape(Dims{1})}}};
   const auto by_graph = run_once(device, graph, [NSMutableDictionary dictionary], asked);
   seen.push_back(*reinterpret_cast<const float*>(by_graph[0].data()));
-  return cat("values after two rounds of doubling and reading by executables, and one read by the graph: ", list(seen));
+  return cat("values after two rounds of doubling and reading by executables, and one read by the graph: ", list(seen),
+             "; programs with variables ",
+             executables_share_variables(device) ? "are executables" : "run through the MPSGraph");
 }
 
 std::string rank_of_nothing(MetalDevice& device) {
@@ -161,9 +164,8 @@ std::vector<Probe> probes(MetalDevice& device) {
   const std::vector<Probe> more{
       probe(device, "variables_of_executables", "Do executables of the same MPSGraph share its variables?",
             "a variable of 1 is doubled by one executable and read by another, twice, then read by the graph",
-            "[2, 2, 4, 4, 4]: shared, so programs with variables could become MPSGraphExecutables, too "
-            "(src/backends/metal/program.h). Any other answer: programs with variables must keep running through the "
-            "MPSGraph.",
+            "[2, 2, 4, 4, 4]: shared, so the backend makes MPSGraphExecutables of programs with variables. Any other "
+            "answer: programs with variables run through the MPSGraph (src/backends/metal/shared_variables.mm).",
             variables_of_executables),
       probe(device, "rank_0", "Does MPSGraph accept tensors of rank 0?",
             "a placeholder of shape [] is fed, added to itself, and read",

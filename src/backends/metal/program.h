@@ -1,8 +1,8 @@
 // A Program compiled for the Metal device.
 //
-// A program without variables is an MPSGraphExecutable, compiled once from a separate MPSGraph. A program with
-// variables is part of the MPSGraph that holds the variables and runs through that MPSGraph, because it is unknown
-// whether executables of the same MPSGraph share its variables.
+// A program without variables is compiled from a separate MPSGraph. A program with variables is part of the MPSGraph
+// that holds the variables. Both become an MPSGraphExecutable, but if executables of an MPSGraph turn out not to share
+// its variables, a program with variables runs through the MPSGraph (variables.h).
 #pragma once
 
 #include <memory>
@@ -10,21 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "backends/metal/graph_program.h"
 #include "backends/metal/lowering.h"
 #include "backends/metal/queue.h"
 #include "backends/metal/variables.h"
 #include "runtime/backend.h"
 
 namespace mpsgraph::metal {
-
-// An MPSGraphExecutable with the order of its feeds and targets, which the executable itself chooses. For each of the
-// executable's tensors, an array holds the position of the corresponding tensor in the requested order.
-struct CompiledGraph {
-  static CompiledGraph compile(MetalDevice& device, const ProgramLowering& lowering);
-
-  MPSGraphExecutable* executable = nil;  // nil if the program computes nothing
-  std::vector<size_t> feeds, targets;
-};
 
 // The arrays of one run, wrapped as tensor data. `commands` keeps the arrays alive until the run completes.
 struct RunData {
@@ -73,13 +65,10 @@ class MetalProgram final : public runtime::CompiledProgram {
   const std::vector<std::shared_ptr<runtime::VariableStorage>> storages_;
   std::shared_ptr<MetalVariables> home_;  // null if the program has no variables
   std::shared_ptr<const int> generation_;
-  MPSGraph* graph_ = nil;
-  // Tensors of the feeds and targets; nil for unused feeds and constant targets. The last targets are additional
-  // results that the host inspects after completion (reports_).
-  GraphTensors feeds_, targets_;
+  // Unused feeds and constant targets are nil. The last targets are additional results that the host inspects after
+  // completion (reports_).
+  GraphProgram compiled_;
   std::vector<ProgramLowering::Report> reports_;
-  NSArray<MPSGraphOperation*>* target_operations_ = nil;
-  CompiledGraph compiled_;  // used by programs without variables
   std::vector<bool> fed_, computed_;
   std::vector<std::string> names_;
   size_t constant_bytes_ = 0;

@@ -19,30 +19,10 @@ using runtime::NDArray;
 
 namespace {
 
-// For each tensor in `theirs`, the feeds or targets in the executable's order, return its position in `ours`, the same
-// tensors in the requested order.
-std::vector<size_t> places(NSArray<MPSGraphTensor*>* theirs, const GraphTensors& ours, const char* what) {
-  std::vector<size_t> order;
-  for (MPSGraphTensor* tensor in theirs) {
-    const auto found = std::ranges::find(ours, tensor);
-    if (found == ours.end())
-      throw DeviceError(cat("[metal] expected each ", what, " of MPSGraph's executable among the requested tensors, ",
-                            "got a different tensor; please report this"));
-    order.push_back(static_cast<size_t>(found - ours.begin()));
-  }
-  return order;
-}
-
 std::vector<bool> present(const GraphTensors& tensors) {
   std::vector<bool> result;
   for (MPSGraphTensor* tensor : tensors) result.push_back(tensor != nil);
   return result;
-}
-
-NSArray<MPSGraphTensorData*>* in_order(const std::vector<MPSGraphTensorData*>& data, const std::vector<size_t>& order) {
-  NSMutableArray<MPSGraphTensorData*>* array = [NSMutableArray array];
-  for (const size_t i : order) [array addObject:data[i]];
-  return array;
 }
 
 size_t bytes_of_constants(const Block& block) {
@@ -80,27 +60,7 @@ size_t most_alive(const Block& block) {
 
 }  // namespace
 
-// --- executables -----------------------------------------------------------------------------------------------------
-
-CompiledGraph CompiledGraph::compile(MetalDevice& device, const ProgramLowering& lowering) {
-  NSMutableDictionary<MPSGraphTensor*, MPSGraphShapedType*>* types = [NSMutableDictionary dictionary];
-  for (MPSGraphTensor* feed : lowering.feeds)
-    if (feed) types[feed] = [[MPSGraphShapedType alloc] initWithShape:feed.shape dataType:feed.dataType];
-  NSMutableArray<MPSGraphTensor*>* targets = [NSMutableArray array];
-  for (MPSGraphTensor* target : lowering.targets)
-    if (target) [targets addObject:target];
-  CompiledGraph result;
-  if (targets.count == 0) return result;
-  result.executable = [lowering.graph compileWithDevice:device.graph_device
-                                                  feeds:types
-                                          targetTensors:targets
-                                       targetOperations:nil
-                                  compilationDescriptor:compilation_descriptor()];
-  if (!result.executable) throw DeviceError("[metal] MPSGraph failed to compile the program; use device=\"cpu\"");
-  result.feeds = places(result.executable.feedTensors, lowering.feeds, "feed");
-  result.targets = places(result.executable.targetTensors, lowering.targets, "target");
-  return result;
-}
+// --- arrays of a run -------------------------------------------------------------------------------------------------
 
 RunData::RunData(MetalDevice& device, MetalCommands& commands, std::span<const NDArray> feeds,
                  std::span<NDArray> results, const std::vector<bool>& fed, const std::vector<bool>& computed)
@@ -134,20 +94,19 @@ MetalProgram::MetalProgram(MetalDevice& device, compiler::Program program,
       variables.push_back(variable->tensor());
     }
     if (home_) generation_ = home_->generation();
-    graph_ = home_ ? home_->graph() : [MPSGraph new];
+    MPSGraph* graph = home_ ? home_->graph() : [MPSGraph new];
     // The variables may just have moved to another MPSGraph.
     for (size_t i = 0; i < storages_.size(); ++i)
       variables[i] = static_cast<const MetalVariable&>(*storages_[i]).tensor();
-    ProgramLowering lowering(graph_, program_, std::move(variables));
+    ProgramLowering lowering(graph, program_, std::move(variables));
     lowering.run();
-    feeds_ = lowering.feeds;
-    targets_ = lowering.targets;
-    target_operations_ = lowering.target_operations;
     names_ = lowering.names;
     reports_ = lowering.reports;
-    fed_ = present(feeds_);
-    computed_ = present(targets_);
-    if (!home_) compiled_ = CompiledGraph::compile(device_, lowering);
+    fed_ = present(lowering.feeds);
+    computed_ = present(lowering.targets);
+    compiled_ = GraphProgram(device_, graph, lowering.feeds, lowering.targets,
+                             home_ ? lowering.target_operations : nil,  // without variables, operations have no effects
+                             home_ ? home_->form : GraphProgram::Form::executable);
   });
   constant_bytes_ = bytes_of_constants(program_.graph->root());
   arena_bytes_ = most_alive(program_.graph->root());
@@ -190,30 +149,10 @@ void MetalProgram::encode_into(MetalCommands& commands, std::span<const NDArray>
     const ConstantPtr value = program_.targets[i]->operation->attributes.data("value");
     commands.copy_back([value, result = results[i]] { value->expand_into(result.data()); });
   }
-  if (compiled_.executable) {
-    MPSCommandBuffer* buffer = is_first ? commands.next_program() : commands.this_program();
-    const std::lock_guard lock(encoding_);
-    [compiled_.executable encodeToCommandBuffer:buffer
-                                    inputsArray:in_order(data.inputs, compiled_.feeds)
-                                   resultsArray:in_order(data.outputs, compiled_.targets)
-                            executionDescriptor:nil];
-    return;
-  }
-  if (!home_) return;  // without variables, there are only constants
-  NSMutableDictionary<MPSGraphTensor*, MPSGraphTensorData*>* in = [NSMutableDictionary dictionary];
-  NSMutableDictionary<MPSGraphTensor*, MPSGraphTensorData*>* out = [NSMutableDictionary dictionary];
-  for (size_t i = 0; i < feeds_.size(); ++i)
-    if (fed_[i]) in[feeds_[i]] = data.inputs[i];
-  for (size_t i = 0; i < targets_.size(); ++i)
-    if (computed_[i]) out[targets_[i]] = data.outputs[i];
-  if (out.count == 0 && target_operations_.count == 0) return;
+  if (!compiled_.computes()) return;
   MPSCommandBuffer* buffer = is_first ? commands.next_program() : commands.this_program();
-  const std::lock_guard lock(home_->encoding);
-  [graph_ encodeToCommandBuffer:buffer
-                          feeds:in
-               targetOperations:target_operations_
-              resultsDictionary:out
-            executionDescriptor:execution_descriptor()];
+  const std::lock_guard lock(home_ ? home_->encoding : encoding_);
+  compiled_.encode(buffer, data.inputs, data.outputs);
 }
 
 void MetalProgram::check_feeds(MetalCommands& commands, std::span<const NDArray> feeds) {
@@ -251,8 +190,9 @@ std::vector<NDArray> MetalProgram::read_reports(MetalCommands& commands) {
 
 std::string MetalProgram::plan() const {
   std::ostringstream out;
-  out << names_.size() << " operations in " << (home_ ? "the MPSGraph of the variables" : "an MPSGraphExecutable")
-      << ", constants " << constant_bytes_ << " bytes\n";
+  out << names_.size() << " operations in "
+      << (compiled_.executable() ? "an MPSGraphExecutable" : "the MPSGraph of the variables") << ", constants "
+      << constant_bytes_ << " bytes\n";
   for (const std::string& name : names_) out << "  " << name << "\n";
   return out.str();
 }

@@ -223,10 +223,10 @@ void run_now(id<MTLCommandQueue> queue, const std::function<void(MPSCommandBuffe
   encode(buffer);
   id<MTLCommandBuffer> const last = buffer.rootCommandBuffer;
   [buffer commit];
-  for (id<MTLCommandBuffer> part : {first, last}) {
-    [part waitUntilCompleted];
+  [last waitUntilCompleted];
+  if (first != last) [first waitUntilCompleted];
+  for (id<MTLCommandBuffer> part : {first, last})
     if (part.status == MTLCommandBufferStatusError) std::rethrow_exception(device_error(part.error));
-  }
 }
 
 // --- queue -----------------------------------------------------------------------------------------------------------

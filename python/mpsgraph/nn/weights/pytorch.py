@@ -109,8 +109,9 @@ def take_torch_state(
             values[variable] = value
         if form.keep is not None:
             kept.append((form.keep, given))
-    for variable, value in values.items():
-        graph_of(variable).set_variable(variable, np.ascontiguousarray(value).reshape(value.shape))
+    if values:
+        fitted = {v: np.ascontiguousarray(value).reshape(value.shape) for v, value in values.items()}
+        graph_of(next(iter(fitted))).set_variables(fitted)
     for keep, given in kept:
         keep(given)
     return keys
@@ -169,8 +170,12 @@ def to_torch(model: Module, *, arrays: bool = False) -> dict[str, Any]:
     if not is_built(model):
         raise GraphError(f"to_torch: {type(model).__name__} has no variables yet: call it with a tensor first")
     found: dict[str, Value] = {}
-    for form in all_forms(model, _orders(model), {}):
-        held = [value_of(graph_of(v).variable_value(v)).array for v in form.variables]
+    forms = list(all_forms(model, _orders(model), {}))
+    variables = list(dict.fromkeys(v for form in forms for v in form.variables))
+    copies = graph_of(variables[0]).variable_values(variables) if variables else []
+    values = dict(zip(variables, copies, strict=True))
+    for form in forms:
+        held = [value_of(values[v]).array for v in form.variables]
         for (name, slot), array in zip(form.slots.items(), form.write(held), strict=True):
             found[name] = Value(np.ascontiguousarray(array).reshape(slot.shape), slot.dtype)
     if arrays or importlib.util.find_spec("torch") is None:
