@@ -245,6 +245,8 @@ void define_custom(py::module_& module);
 // Defines the base class Callee. Must be called before define_executables.
 void define_exchange(py::module_& module);
 void define_executables(py::module_& module);
+using DeviceGraphClass = Class<runtime::DeviceGraph, std::shared_ptr<runtime::DeviceGraph>>;
+void define_variable_access(DeviceGraphClass& graph);
 void define_tensor_exchange(py::module_& module);
 // Runs the executable without holding the GIL, on the calling thread if the executable is brief.
 std::vector<runtime::NDArray> run_and_wait(const std::shared_ptr<runtime::Executable>& executable,

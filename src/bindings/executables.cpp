@@ -485,8 +485,10 @@ void define_compilation_descriptor(py::module_& module) {
 }
 
 void define_device_graph(py::module_& module) {
-  Class<DeviceGraph, std::shared_ptr<DeviceGraph>>(
-      module, "DeviceGraph", "A graph on one device, with the values of its variables and its executables there.")
+  DeviceGraphClass graph(module, "DeviceGraph",
+                         "A graph on one device, with the values of its variables and its executables there.");
+  define_variable_access(graph);
+  graph
       .def(py::init([](const std::shared_ptr<Graph>& graph, const py::object& device) {
              return std::make_shared<DeviceGraph>(graph, to_device(device));
            }),
@@ -577,49 +579,6 @@ Returns:
           py::arg("command_buffer").none(false), py::arg("feeds"), py::arg("targets"),
           py::arg("target_operations") = py::tuple(), py::arg("results") = py::none(),
           py::arg("descriptor") = py::none(), py::arg("copy") = py::none(), py::arg("options") = py::none())
-      .def("variable_value", &DeviceGraph::variable_value, py::arg("variable").none(false),
-           py::call_guard<WithoutGil>(),
-           "Return a copy of a variable's value, after all work that was committed to the device's default "
-           "queue.")
-      .def(
-          "variable_values",
-          [](DeviceGraph& self, const Sequence<Tensor>& variables) {
-            const auto tensors = to_tensors(variables, "variables");
-            std::vector<NDArray> values;
-            {
-              WithoutGil released;
-              values = self.variable_values(tensors);
-            }
-            return as_list(values);
-          },
-          py::arg("variables"),
-          "Return copies of the values of variables, in their order, after all work that was committed to the device's "
-          "default queue. The Metal device copies all of them in one program.")
-      .def(
-          "set_variables",
-          [](DeviceGraph& self, const Feeds& values) {
-            std::vector<std::pair<Tensor*, NDArray>> arrays;
-            for (auto [key, value] : values) {
-              if (!py::isinstance<Tensor>(key))
-                throw GraphError(cat("[set_variables] values must map variables to arrays, got the key ", shown(key)));
-              auto* variable = py::cast<Tensor*>(key);
-              arrays.emplace_back(variable, to_ndarray(py::reinterpret_borrow<py::object>(value), {}, variable->dtype(),
-                                                       false, "the value of " + variable->name()));
-            }
-            WithoutGil released;
-            self.set_variables(arrays);
-          },
-          py::arg("values"),
-          "Set the values of variables, given as a dict of arrays keyed by variable. Nothing changes unless all values "
-          "fit. The Metal device copies all of them in one program.")
-      .def(
-          "set_variable",
-          [](DeviceGraph& self, Tensor& variable, const py::object& value) {
-            const NDArray array = to_ndarray(value, {}, variable.dtype(), false, "the value of " + variable.name());
-            WithoutGil released;
-            self.set_variable(&variable, array);
-          },
-          py::arg("variable"), py::arg("value"))
       .def("set_cache_limits", &DeviceGraph::set_cache_limits, py::arg("count"), py::arg("bytes"))
       .def("clear_cache", &DeviceGraph::clear_cache)
       .def_property_readonly("cache", &DeviceGraph::cache_statistics, "The current counters of the executable cache.")
