@@ -36,8 +36,10 @@ from mpsgraph.selftest.checks import (
     UNSUPPORTED,
     WRONG,
     Check,
+    Mismatch,
     Options,
     Result,
+    difference,
     perform,
 )
 from mpsgraph.selftest.outcome import Outcome
@@ -486,6 +488,30 @@ def test_printed_selftest_table_lists_failures(capsys, tmp_path):
     written = json.loads((tmp_path / "new" / "report.json").read_text())
     assert len(written["outcomes"]) == 21 and written["parts"]["operations"]["counts"] == {FAILED: 20}
     assert "attach" in report.advice(tmp_path / "report.json") and "--json" in report.advice(None)
+
+
+def test_mismatch_names_the_worst_element_a_common_factor_and_infinities():
+    wanted = np.float32([1, -2, 4])
+    said = str(Mismatch("wrong", difference(wanted * 1.25, wanted)))
+    assert said.splitlines() == [
+        "wrong",
+        "Worst element [2]: found 5.0, expected 4.0",
+        "All elements are the expected ones times 1.25",
+    ]
+    assert "times 0" in str(Mismatch("", difference(wanted * np.float32(-0.0), wanted)))
+    said = str(Mismatch("wrong", difference(np.float32([1, np.inf, np.nan]), wanted)))
+    assert "2 of 3 elements are infinite or NaN instead of finite" in said and "times" not in said
+    assert "times" not in str(Mismatch("", difference(np.float32([1, -2, 5]), wanted)))
+    assert str(Mismatch("a value is missing", {})) == "a value is missing"
+
+
+def test_selftest_verdict_states_an_error_of_several_operations_once():
+    report = Report(Options("cpu"))
+    for name in ("sine", "cosine"):
+        report.add(Outcome("operations", f"{name}-x", FAILED, "DeviceError: timeout\nmore", how=RAISED, family="a"))
+    report.add(Outcome("operations", "tanh-x", FAILED, "TypeError: no", how=RAISED, family="a"))
+    verdict = report.summary()["verdict"]
+    assert 'the same error in 2 checks: "DeviceError: timeout"; an error in tanh.' in verdict
 
 
 def test_selftest_summary_describes_failures_in_plain_words():

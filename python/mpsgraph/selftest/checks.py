@@ -69,7 +69,7 @@ class Mismatch(AssertionError):
     """Raised when a comparison fails; carries the numbers that differ."""
 
     def __init__(self, message: str, numbers: dict[str, Any]) -> None:
-        super().__init__(message)
+        super().__init__("\n".join([message.rstrip(), *_remarks(numbers)]))
         self.numbers = numbers
 
 
@@ -87,6 +87,29 @@ def perform(check: Check) -> Result:
         text = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
         how = WRONG if isinstance(error, Mismatch) else RAISED
         return Result(FAILED, text.strip()[:MOST_TEXT] or "an assertion without a message", numbers, how)
+
+
+def _remarks(numbers: dict[str, Any]) -> list[str]:
+    """Return what often names a fault at once: the worst element, a common factor, and infinities."""
+    remarks = []
+    if "at" in numbers:
+        remarks.append(f"Worst element {numbers['at']}: found {numbers['found']}, expected {numbers['expected']}")
+    if "factor" in numbers:
+        remarks.append(f"All elements are the expected ones times {numbers['factor']:.6g}")
+    if numbers.get("not finite"):
+        remarks.append(f"{numbers['not finite']} of {numbers['of']} elements are infinite or NaN instead of finite")
+    return remarks
+
+
+def _common_factor(found: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
+    """Return the factor by which all elements differ from the expected ones, if there is one other than 1."""
+    known = np.isfinite(wanted) & (wanted != 0)
+    ratios = (found[known] / wanted[known]).real
+    if not ratios.size or not np.isfinite(ratios).all():
+        return {}
+    factor = float(np.median(ratios)) + 0.0  # not -0
+    common = np.abs(ratios - factor).max() <= 1e-3 * max(abs(factor), 1.0) and abs(factor - 1) > 1e-2
+    return {"factor": factor} if common else {}
 
 
 def difference(found: np.ndarray, wanted: np.ndarray) -> dict[str, Any]:
@@ -109,4 +132,6 @@ def difference(found: np.ndarray, wanted: np.ndarray) -> dict[str, Any]:
             "at": [int(i) for i in worst],
             "found": str(found[worst]),
             "expected": str(wanted[worst]),
+            "not finite": int((~np.isfinite(a) & np.isfinite(b)).sum()),
+            **_common_factor(a, b),
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from .checks import DIFFERS, FAILED, HOWS, KNOWN, NOTED, PASSED, UNSUPPORTED
+from .checks import DIFFERS, FAILED, HOWS, KNOWN, NOTED, PASSED, RAISED, UNSUPPORTED
 from .outcome import Outcome
 
 WORDS = {  # Dict from parts to descriptions of what has passed.
@@ -89,11 +89,20 @@ def _verdict(outcomes: list[Outcome], versions: dict[str, Any], interrupted: boo
 def _failings(outcomes: list[Outcome]) -> str:
     """Describe the failures in few words, such as "wrong numbers in tanh (float16); a crash in inverse and 3 more"."""
     passed = {(o.part, name_of(o)) for o in outcomes if o.status == PASSED}
-    found: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        if outcome.status == FAILED:
-            found.setdefault(FAILINGS.get(outcome.how, "a failure of"), []).append(outcome)
+    failed = [o for o in outcomes if o.status == FAILED]
     texts = []
+    # Checks of different operations that raise the same error have one cause.
+    errors: dict[str, list[Outcome]] = {}
+    for outcome in failed:
+        if outcome.how == RAISED:
+            errors.setdefault(outcome.message.splitlines()[0] if outcome.message else "", []).append(outcome)
+    for message, some in errors.items():
+        if message and len({name_of(o) for o in some}) > 1:
+            texts.append(f'the same error in {_checks(len(some))}: "{_shortened(message)}"')
+            failed = [o for o in failed if o not in some]
+    found: dict[str, list[Outcome]] = {}
+    for outcome in failed:
+        found.setdefault(FAILINGS.get(outcome.how, "a failure of"), []).append(outcome)
     for words, some in found.items():
         counts = Counter(name_of(o) for o in some)
         named = [name for name, _ in counts.most_common(2)]
@@ -103,6 +112,10 @@ def _failings(outcomes: list[Outcome]) -> str:
         only = dtypes.pop() if len(dtypes) == 1 and all((o.part, name_of(o)) in passed for o in some) else ""
         texts.append(f"{words} {', '.join(named)}{more}{f' ({only} only)' if only else ''}")
     return "; ".join(texts)
+
+
+def _shortened(message: str, most: int = 160) -> str:
+    return message if len(message) <= most else message[: most - 3] + "..."
 
 
 def _dtype_of(outcome: Outcome) -> str:

@@ -93,7 +93,7 @@ class _Worker:
                     line = lines.get(timeout=limit)
                 except queue.Empty:
                     self._stop()
-                    return self._ended(HUNG, f"hung: no output for {limit:.0f} seconds")
+                    return self._ended(HUNG, f"hung: no output for {limit:.0f} seconds, so the self-test ended it")
                 if line is not None:
                     self._hear(json.loads(line))
                     continue

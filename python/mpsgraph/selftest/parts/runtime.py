@@ -20,7 +20,7 @@ import numpy as np
 import mpsgraph as mg
 
 from .. import shared
-from ..checks import NOTED, Check, Options, Result
+from ..checks import NOTED, Check, Mismatch, Options, Result
 from .operations import device_name
 
 FLAT = 32 * 2**20  # Maximum number of bytes by which the memory of the process may grow.
@@ -327,7 +327,9 @@ def variables_are_shared_by_executables(on: On) -> None:
     for n in [*range(1, 31), *range(30, 0, -1)]:
         g.run({x: np.ones(n, np.float32)}, [], [step], device=on.device)
         sum_so_far += n
-        assert g.run({}, total, device=on.device).tolist() == [sum_so_far] * 3, f"after batch {n}"
+        found = g.run({}, total, device=on.device).tolist()
+        if found != [sum_so_far] * 3:
+            raise Mismatch(f"after a batch of {n}, the variable is {found}, expected {[sum_so_far] * 3}", {})
     g.set_variable(total, np.array([1, 2, 3], np.float32), device=on.device)
     g.run({x: np.ones(2, np.float32)}, [], [step], device=on.device)
     assert g.variable_value(total, device=on.device).tolist() == [3, 4, 5]
