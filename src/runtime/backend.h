@@ -93,8 +93,8 @@ class Backend {
   virtual std::shared_ptr<VariableHome> make_variable_home() { return nullptr; }  // called once per graph
   virtual std::shared_ptr<VariableStorage> make_variable(const ConstantPtr& value,
                                                          const std::shared_ptr<VariableHome>& home) = 0;
-  // Copies the values of variables of one graph, in the logical, row-major layout. The list is not empty and contains no
-  // variable twice. All variables are passed at once, because each access may cost a program of the device.
+  // Copies the values of variables of one graph, in the logical, row-major layout. The list is not empty and contains
+  // no variable twice. All variables are passed at once, because each access may cost a program of the device.
   virtual std::vector<NDArray> read_variables(std::span<const std::shared_ptr<VariableStorage>> storages) = 0;
   // Each value must have the type of its variable, and may have any strides.
   virtual void write_variables(std::span<const std::shared_ptr<VariableStorage>> storages,

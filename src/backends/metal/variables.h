@@ -54,8 +54,8 @@ class MetalVariables final : public runtime::VariableHome, public std::enable_sh
   // Return the program with these feeds, targets, and operations, from the cache if possible.
   const GraphProgram& access(GraphTensors feeds, GraphTensors targets, NSArray<MPSGraphOperation*>* operations);
   void assign(const GraphProgram& program, std::span<const runtime::NDArray> values);
-  // Return initial data that repeats one element. MPSGraph keeps the initial data of a variable, so variables whose data
-  // repeats the same element share memory.
+  // Return initial data that repeats one element. MPSGraph keeps the initial data of a variable, so variables whose
+  // data repeats the same element share memory.
   NSData* repeated(std::span<const std::byte> element, size_t bytes);
 
   MetalDevice& device_;

@@ -1,5 +1,5 @@
-// Faults of the mock, for tests of the self-test's report: MPSGRAPH_MOCK_BROKEN=name breaks the mock in one way in which
-// a Mac could surprise us. tests/mock/README.md describes the faults.
+// Faults of the mock, for tests of the self-test's report: MPSGRAPH_MOCK_BROKEN=name breaks the mock in one way in
+// which a Mac could surprise us. tests/mock/README.md describes the faults.
 #pragma once
 
 #ifdef __cplusplus
