@@ -622,6 +622,8 @@ class Graph(
             >>> [value.tolist() for value in g.variable_values([v, w])]
             [[1.0, 2.0], [3.0]]
         """
+        if not isinstance(variables, Iterable):
+            raise GraphError(f"[variable_values] variables must be a sequence of variables, got {shown(variables)}")
         return [value.numpy() for value in self.on(device).variable_values(list(variables))]
 
     def set_variable(self, variable: Tensor, value: Any, *, device: Device | str | None = None) -> None:
@@ -667,6 +669,8 @@ class Graph(
             >>> [value.tolist() for value in g.variable_values([v, w])]
             [[5.0], [6.0]]
         """
+        if not isinstance(values, Mapping):
+            raise GraphError(f"[set_variables] values must be a dict from variables to arrays, got {shown(values)}")
         self.on(device).set_variables(dict(values))
 
     @property
