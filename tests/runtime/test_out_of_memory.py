@@ -12,6 +12,7 @@ PROGRAM = """
 import resource, subprocess, sys
 import mpsgraph as mg
 import numpy as np
+import numpy.random  # which numpy would otherwise import later, when there is too little memory for that
 from mpsgraph import nn
 
 def size():
