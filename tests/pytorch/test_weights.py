@@ -482,7 +482,7 @@ def test_weights_of_other_dtypes_round_trip(dtype):
     assert all(torch.equal(returned[name], value) for name, value in theirs.state_dict().items())
     wide = nn.Linear(3)
     wide(mg.Graph().placeholder((2, 4)))
-    with pytest.raises(mg.errors.DTypeError, match=f"'weight' is float32, the state has {dtype}"):
+    with pytest.raises(mg.errors.DTypeError, match=f"'weight' must be float32, got {dtype}"):
         nn.load_torch(wide, theirs.state_dict())
     nn.load_torch(wide, theirs.state_dict(), cast=True)
     assert torch.equal(nn.to_torch(wide)["weight"], theirs.weight.float())

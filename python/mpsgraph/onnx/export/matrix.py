@@ -96,7 +96,7 @@ def _edge(op: Operation, key: str, place: int) -> int:
 def quantization(w: Writer, op: Operation) -> str:
     """Export quantization or dequantization of int8 or uint8 as QuantizeLinear or DequantizeLinear."""
     if op.attributes["grouped"]:
-        raise NotExpressible("scales per group of elements cannot be exported to ONNX")
+        raise NotExpressible("quantization scales per group of elements cannot be exported to ONNX")
     small = op.outputs[0].dtype if op.kind == "quantize" else op.inputs[0].dtype
     if str(small) not in ("int8", "uint8"):
         raise NotExpressible(f"the quantized type must be int8 or uint8, got {small}")

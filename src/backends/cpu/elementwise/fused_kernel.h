@@ -90,7 +90,7 @@ struct TileProgram {
   bool has_narrow_streams() const;  // whether inputs or outputs have elements narrower than a lane
 };
 
-// Build the tile program of an operation. Throw UnsupportedError if an operation has no tile function.
+// Build the tile program of a fused operation. Throw UnsupportedError if an operation in it has no tile function.
 TileProgram build_tile_program(Lowering& lowering);
 
 // A kernel that consists of one or several fused element-wise kernels, whose combined work is divided among all
