@@ -502,6 +502,8 @@ def test_mismatch_names_the_worst_element_a_common_factor_and_infinities():
     said = str(Mismatch("wrong", difference(np.float32([1, np.inf, np.nan]), wanted)))
     assert "2 of 3 elements are infinite or NaN instead of finite" in said and "times" not in said
     assert "times" not in str(Mismatch("", difference(np.float32([1, -2, 5]), wanted)))
+    assert "times" not in str(Mismatch("", difference(np.float32([1.25, 3]), np.float32([1, 0]))))
+    assert "times" not in str(Mismatch("", difference(np.complex64([1.25 + 1j, 2.5 - 1j]), np.complex64([1, 2]))))
     assert str(Mismatch("a value is missing", {})) == "a value is missing"
 
 

@@ -104,10 +104,10 @@ def _remarks(numbers: dict[str, Any]) -> list[str]:
 def _common_factor(found: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
     """Return the factor by which all elements differ from the expected ones, if there is one other than 1."""
     known = np.isfinite(wanted) & (wanted != 0)
-    ratios = (found[known] / wanted[known]).real
-    if not ratios.size or not np.isfinite(ratios).all():
+    ratios = found[known] / wanted[known]
+    if not ratios.size or not np.isfinite(ratios).all() or not (found == wanted)[~known].all():
         return {}
-    factor = float(np.median(ratios)) + 0.0  # not -0
+    factor = float(np.median(ratios.real)) + 0.0  # not -0
     common = np.abs(ratios - factor).max() <= 1e-3 * max(abs(factor), 1.0) and abs(factor - 1) > 1e-2
     return {"factor": factor} if common else {}
 

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from .checks import DIFFERS, FAILED, HOWS, KNOWN, NOTED, PASSED, RAISED, UNSUPPORTED
+from .checks import (
+    CRASHED,
+    DIFFERS,
+    FAILED,
+    HOWS,
+    HUNG,
+    KNOWN,
+    NOTED,
+    PASSED,
+    RAISED,
+    REFUSED,
+    UNSUPPORTED,
+    WRONG,
+)
 from .outcome import Outcome
 
 WORDS = {  # Dict from parts to descriptions of what has passed.
@@ -22,11 +35,11 @@ DTYPES = {*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 DTYPES |= {"float16", "float32", "float64", "complex64", "complex128"}
 SLOW_COMPILE = 2.0  # Seconds after which the summary mentions a check's compile time.
 FAILINGS = {  # How a check failed, as the verdict says it before the names of the checks.
-    "wrong numbers": "wrong numbers in",
-    "ended the process": "a crash in",
-    "hung": "a hang in",
-    "refused": "an unexpected refusal of",
-    "raised": "an error in",
+    WRONG: "wrong numbers in",
+    CRASHED: "a crash in",
+    HUNG: "a hang in",
+    REFUSED: "an unexpected refusal of",
+    RAISED: "an error in",
 }
 
 
