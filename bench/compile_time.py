@@ -80,9 +80,9 @@ def assigns(g: mg.Graph, x: mg.Tensor, operations: int):
 
 
 def checks_and_assigns(g: mg.Graph, x: mg.Tensor, operations: int):
-    variables = [g.variable(np.zeros(4, np.float32)) for _ in range(operations // 12)]
+    variables = [g.variable(np.zeros(4, np.float32)) for _ in range(operations // 7)]
     target_operations = []
-    for i in range(operations // 12):
+    for i in range(operations // 7):
         x = g.tanh(x)
         target_operations.append(g.check(g.reduction_and(x < 5.0), "too large"))
         target_operations.append(g.assign(variables[i], x))

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/definition.h"
+#include "core/name_table.h"
 #include "core/utf8.h"
 
 namespace mpsgraph {
@@ -118,7 +119,9 @@ bool Block::encloses(const Block* other) const {
   return false;
 }
 
-Graph::Graph() : root_(std::make_unique<Block>()), current_(root_.get()) { root_->graph = this; }
+Graph::Graph() : root_(std::make_unique<Block>()), current_(root_.get()), names_(std::make_unique<NameTable>()) {
+  root_->graph = this;
+}
 
 Graph::~Graph() = default;
 
@@ -215,9 +218,8 @@ Operation* Graph::append(Block& block, const OperationDefinition& definition, st
   }
   Operation* const made = block.operations.emplace_back(std::move(operation)).get();
   try {
-    if (!by_name_.try_emplace(made->name, made).second)
-      throw GraphError(cat("[", definition.name, "] the name '", made->name, "' is taken"));
-  } catch (...) {  // also for lack of memory: by_name_ must not keep an operation that does not exist
+    if (!names_->add(made)) throw GraphError(cat("[", definition.name, "] the name '", made->name, "' is taken"));
+  } catch (...) {  // also for lack of memory: each operation of a block must have its name in the table
     block.operations.pop_back();
     throw;
   }
@@ -233,19 +235,16 @@ Tensor* Graph::append_output(Operation* operation, TensorType type) {
 std::string Graph::unique_name(std::string_view wanted, std::string_view kind) const {
   std::string base(wanted.empty() ? kind : wanted);
   if (!is_utf8(base)) throw GraphError(cat("[", kind, "] the name of an operation must be valid UTF-8"));
-  if (!by_name_.contains(base)) return base;
+  if (!names_->find(base)) return base;
   int64_t& counter = name_counters_[base];
   std::string candidate;
   do {
     candidate = base + '_' + std::to_string(++counter);
-  } while (by_name_.contains(candidate));
+  } while (names_->find(candidate));
   return candidate;
 }
 
-Operation* Graph::find(std::string_view name) const {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : found->second;
-}
+Operation* Graph::find(std::string_view name) const { return names_->find(name); }
 
 std::unique_ptr<Block> Graph::detached_block(Block* parent, const std::vector<TensorType>& argument_types) {
   for (const TensorType& type : argument_types) check_type(type, "argument", built_at(location_));
@@ -302,8 +301,7 @@ void Graph::abandon_block(std::unique_ptr<Block> finished) noexcept {
 
 void Graph::forget_names(const Block& block) noexcept {
   for (const auto& operation : block.operations) {
-    const auto named = by_name_.find(operation->name);
-    if (named != by_name_.end() && named->second == operation.get()) by_name_.erase(named);
+    names_->remove(operation.get());
     for (const auto& inner : operation->blocks) forget_names(*inner);
   }
 }
@@ -356,7 +354,7 @@ Operation* Graph::create_unchecked(Block& block, const OperationDefinition& defi
 void Graph::remove_operations(Block& block, const std::function<bool(const Operation&)>& dead) {
   std::erase_if(block.operations, [&](const std::unique_ptr<Operation>& operation) {
     if (!dead(*operation)) return false;
-    by_name_.erase(operation->name);
+    names_->remove(operation.get());
     for (const auto& inner : operation->blocks) forget_names(*inner);
     return true;
   });

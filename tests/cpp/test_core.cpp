@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <unordered_set>
 
 #include "check.h"
 #include "core/definition.h"
@@ -301,6 +303,33 @@ TEST(removed_operations_release_their_names) {
 }
 
 // --- blocks ----------------------------------------------------------------------------------------------------------
+
+TEST(operations_are_found_by_name_after_random_additions_and_removals) {
+  Graph g;
+  std::map<std::string, Operation*> expected;
+  uint32_t seed = 1;
+  const auto random = [&](uint32_t n) { return ((seed = seed * 1664525u + 1013904223u) >> 8) % n; };
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 40; ++i) {
+      const std::string name = cat("operation ", random(3000));
+      if (expected.contains(name)) continue;
+      expected[name] = g.create("constant", {}, {{"value", ConstantData::of_ints({1})}}, name);
+    }
+    std::unordered_set<const Operation*> removed;
+    for (auto at = expected.begin(); at != expected.end();) {
+      const bool goes = random(3) == 0;
+      if (goes) removed.insert(at->second);
+      at = goes ? expected.erase(at) : std::next(at);
+    }
+    g.remove_operations(g.root(), [&](const Operation& operation) { return removed.contains(&operation); });
+    for (int i = 0; i < 3000; ++i) {
+      const std::string name = cat("operation ", i);
+      const auto found = expected.find(name);
+      if (g.find(name) != (found == expected.end() ? nullptr : found->second)) return CHECK(!"found by its name");
+    }
+  }
+  CHECK(expected.size() > 20);
+}
 
 TEST(tensors_of_a_block_are_unusable_outside_it) {
   Graph g;

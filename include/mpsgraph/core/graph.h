@@ -182,11 +182,8 @@ class MPSGRAPH_API Graph {
   Block* current_ = nullptr;
   int64_t next_id_ = 0;
   Location location_;
-  struct NameHash {
-    using is_transparent = void;
-    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
-  };
-  std::unordered_map<std::string, Operation*, NameHash, std::equal_to<>> by_name_;
+  class NameTable;
+  std::unique_ptr<NameTable> names_;
   mutable std::unordered_map<std::string, int64_t> name_counters_;  // the next suffix to try for each name
   std::vector<std::unique_ptr<Block>> building_;  // blocks that have been begun, but not finished
   std::vector<std::unique_ptr<Block>> abandoned_;
