@@ -36,6 +36,7 @@ BENCHMARKS = (
     "w10_decoding",
     "w11_attention",
     "w12_language_model",
+    "networks",
     "first_step",
     "application_start",
     "memory",

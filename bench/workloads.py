@@ -115,6 +115,30 @@ BUSY_MOBILE = (
     (5, 576, 96, 1, True),
     (5, 576, 96, 1, True),
 )
+# MobileNetV2 (Sandler et al., arXiv:1801.04381, table 2): expansion, channels, number of blocks, stride of the first.
+MOBILE_V2 = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+# Networks of networks.py, each with the function that builds it and the function's arguments.
+NETWORKS: dict[str, tuple[str, dict[str, int]]] = {
+    "GPT 4 x 256": ("gpt", {"layers": 4, "width": 256, "heads": 4, "batch": 8, "positions": 128, "words": 512}),
+    "GPT 6 x 768": ("gpt", {"layers": 6, "width": 768, "heads": 12, "batch": 4, "positions": 128, "words": 8192}),
+    "encoder 4 x 512": ("encoder", {"layers": 4, "width": 512, "heads": 8, "batch": 8, "positions": 64}),
+    "MobileNetV2": ("mobile", {"batch": 8, "image": 128}),
+    "grouped convolutions": ("grouped", {"batch": 8, "image": 112}),
+    "ResNet-50": ("resnet", {"batch": 4, "image": 224}),
+    "LSTM 2 x 256": ("lstm", {"batch": 32, "steps": 50, "width": 256}),
+    "perceptron 2048": ("perceptron", {"batch": 256, "width": 2048}),
+}
+NETWORK_CLASSES = 10
+NETWORK_RATE = 1e-2  # Learning rate of SGD.
+
 BUSY_STEM, BUSY_HEAD, BUSY_IMAGE, BUSY_CLASSES = 16, 576, 224, 1000
 BUSY_WORDS, BUSY_WIDTH, BUSY_HEADS, BUSY_LAYERS = 128, 256, 4, 4
 BUSY_TABULAR, BUSY_BATCH, BUSY_RATE = (32, 128, 64, 2), 32, 1e-3  # Layer sizes, batch size, and learning rate of Adam.

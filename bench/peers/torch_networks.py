@@ -260,3 +260,87 @@ class Gpt(nn.Module):
             x = x + attention(norm(x), at)
             x = x + dense(x)
         return self.last(x).argmax(-1)
+
+
+# --- networks of networks.py ------------------------------------------------------------------------------------------
+
+
+class Transformer(nn.Module):
+    """Layers of PyTorch's encoder: causal with tokens and normalization first (GPT), or on features."""
+
+    def __init__(self, layers: int, width: int, heads: int, words: int = 0, positions: int = 0) -> None:
+        super().__init__()
+        self.words = words
+        self.embedding = nn.Embedding(words, width) if words else nn.Identity()
+        how = {"dropout": 0.0, "batch_first": True, "norm_first": bool(words)}
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, 4 * width, **how) for _ in range(layers))
+        self.norm = nn.LayerNorm(width) if words else nn.Flatten()
+        self.dense = nn.Linear(width, words) if words else nn.Linear(positions * width, sizes.NETWORK_CLASSES)
+        mask = torch.triu(torch.full((positions, positions), -math.inf), 1)
+        self.register_buffer("mask", mask if words else None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embedding(x)
+        for layer in self.layers:
+            x = layer(x, src_mask=self.mask, is_causal=self.mask is not None)
+        return self.dense(self.norm(x))
+
+
+class Inverted(nn.Module):
+    """The inverted residual block of MobileNetV2."""
+
+    def __init__(self, inputs: int, outputs: int, expansion: int, stride: int) -> None:
+        super().__init__()
+        hidden = expansion * inputs
+        layers: list[nn.Module] = []
+        if expansion > 1:
+            layers += [nn.Conv2d(inputs, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6()]
+        layers += [nn.Conv2d(hidden, hidden, 3, stride, 1, groups=hidden, bias=False), nn.BatchNorm2d(hidden)]
+        layers += [nn.ReLU6(), nn.Conv2d(hidden, outputs, 1, bias=False), nn.BatchNorm2d(outputs)]
+        self.layers = nn.Sequential(*layers)
+        self.adds = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.layers(x) if self.adds else self.layers(x)
+
+
+def mobile_v2() -> nn.Module:
+    layers: list[nn.Module] = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU6()]
+    inputs = 32
+    for expansion, channels, count, stride in sizes.MOBILE_V2:
+        for i in range(count):
+            layers.append(Inverted(inputs, channels, expansion, stride if i == 0 else 1))
+            inputs = channels
+    layers += [nn.Conv2d(inputs, 1280, 1, bias=False), nn.BatchNorm2d(1280), nn.ReLU6()]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, sizes.NETWORK_CLASSES))
+
+
+def grouped() -> nn.Module:
+    def normalized(inputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
+        layer = nn.Conv2d(inputs, 128, kernel, stride, kernel // 2, groups=groups, bias=False)
+        return [layer, nn.BatchNorm2d(128), nn.ReLU()]
+
+    layers = normalized(3, 3, 2)
+    for _ in range(3):
+        layers += normalized(128, 3, groups=32) + normalized(128, 1)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, sizes.NETWORK_CLASSES))
+
+
+class TwoLstms(nn.Module):
+    def __init__(self, width: int, steps: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(width, width, num_layers=2, batch_first=True)
+        self.dense = nn.Linear(steps * width, sizes.NETWORK_CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dense(self.lstm(x)[0].flatten(1))
+
+
+def two_layers(width: int) -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(width // 2, width),
+        nn.ReLU(),
+        nn.Linear(width, width),
+        nn.ReLU(),
+        nn.Linear(width, sizes.NETWORK_CLASSES),
+    )

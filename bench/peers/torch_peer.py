@@ -30,8 +30,13 @@ from peers.torch_networks import (
     Gpt,
     InBfloat16,
     LanguageModel,
+    Transformer,
+    TwoLstms,
+    grouped,
     mobile,
+    mobile_v2,
     resnet50,
+    two_layers,
 )
 from torch import Tensor, nn
 from w9_inputs import INPUTS
@@ -91,6 +96,31 @@ def w12(mode: str, name: str) -> Step:
     tokens, following = (torch.randint(0, sizes.W12_MODELS[name][0], shape) for _ in range(2))
     return training_step(
         mode, model, lambda f: F.cross_entropy(f(tokens).flatten(0, 1), following.flatten()), sizes.W12_RATE, adam=True
+    )
+
+
+def network(mode: str, name: str) -> Step:
+    """Return the training step of a network of networks.py."""
+    kind, size = sizes.NETWORKS[name]
+    batch = size["batch"]
+    labels = torch.randint(0, sizes.NETWORK_CLASSES, (batch,))
+    if kind == "gpt":
+        model = Transformer(*(size[key] for key in ("layers", "width", "heads", "words", "positions")))
+        x, labels = (torch.randint(0, size["words"], (batch, size["positions"])) for _ in range(2))
+    elif kind == "encoder":
+        model = Transformer(size["layers"], size["width"], size["heads"], positions=size["positions"])
+        x = torch.randn(batch, size["positions"], size["width"])
+    elif kind == "lstm":
+        model, x = TwoLstms(size["width"], size["steps"]), torch.randn(batch, size["steps"], size["width"])
+    elif kind == "perceptron":
+        model, x = two_layers(size["width"]), torch.randn(batch, size["width"] // 2)
+    else:
+        model = {"mobile": mobile_v2, "grouped": grouped, "resnet": resnet50}[kind]()
+        model = model.to(memory_format=layout(mode))
+        x = images(mode, batch, 3, size["image"], size["image"])
+    flat = labels.flatten()
+    return training_step(
+        mode, model, lambda f: F.cross_entropy(f(x).view(len(flat), -1), flat), sizes.NETWORK_RATE, adam=False
     )
 
 
@@ -392,6 +422,7 @@ WORKLOADS = {
         for kind in sizes.W11_KINDS
     },
     **{f"W12 {name}": lambda mode, name=name: w12(mode, name) for name in sizes.W12_MODELS},
+    **{name: lambda mode, name=name: network(mode, name) for name in sizes.NETWORKS},
     **{f"W9 {name}": lambda mode, name=name: w9(name, mode) for name in OPERATIONS},
 }
 

@@ -11,7 +11,9 @@
 #include <limits>
 
 #include "backends/cpu/dispatch.h"
+#include "backends/cpu/kernel_table.h"
 #include "check.h"
+#include "core/wide.h"
 
 namespace kernels {
 
@@ -108,6 +110,36 @@ struct Fenced {  // 64 aligned bytes, garbage, 64 guard bytes
   size_t size;
 };
 
+// Run a kernel on the inputs, with guard bytes around all memory, and return its results.
+inline std::vector<Array> run_kernel(Kernel& kernel, const HarnessLowering& lowering,
+                                     const std::vector<Array>& inputs) {
+  const Operation& operation = lowering.operation();
+  std::vector<Fenced> memory;
+  for (const Array& a : inputs) memory.emplace_back(a.bytes.size());
+  for (size_t i = 0; i < operation.outputs.size(); ++i) memory.emplace_back(lowering.output(i).bytes());
+  for (size_t size : lowering.scratch_sizes) memory.emplace_back(size);
+  Frame frame;
+  for (Fenced& m : memory) frame.pointers.push_back(m.data());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].bytes.empty()) std::memcpy(frame.pointers[i], inputs[i].bytes.data(), inputs[i].bytes.size());
+  kernel.index = 0;
+  frame.states.push_back(kernel.make_state());
+  kernel.run(frame);
+  for (Fenced& m : memory) CHECK(m.intact());
+
+  std::vector<Array> results;
+  for (size_t i = 0; i < operation.outputs.size(); ++i) {
+    const Operand out = lowering.output(i);
+    results.push_back(array(out.dtype, out.dims));
+    if (out.bytes()) std::memcpy(results.back().bytes.data(), frame.at<std::byte>(out.slot), out.bytes());
+  }
+  return results;
+}
+
+inline bool close(const Array& a, const Array& b, double tolerance = 0);
+
+// Run an operation with the kernel that the lowering would choose or, if it has several candidates, with each candidate
+// that accepts it. Check that their results agree, and return those of the last candidate.
 inline std::vector<Array> run_all(std::string_view kind, const std::vector<Array>& inputs, Attributes attributes = {},
                                   bool reference = false) {
   Graph graph;
@@ -115,25 +147,28 @@ inline std::vector<Array> run_all(std::string_view kind, const std::vector<Array
   for (const Array& a : inputs)
     tensors.push_back(graph.add("constant", {}, {{"value", ConstantData::copy(a.dtype, a.dims, a.bytes.data())}}));
   const Operation* operation = graph.create(kind, tensors, std::move(attributes));
-  HarnessLowering lowering(*operation, reference);
-  const auto kernel = find_kernel(kind, Precedence::plain)(lowering);
-
-  std::vector<Fenced> memory;
-  for (const Array& a : inputs) memory.emplace_back(a.bytes.size());
-  for (size_t i = 0; i < operation->outputs.size(); ++i) memory.emplace_back(lowering.output(i).bytes());
-  for (size_t size : lowering.scratch_sizes) memory.emplace_back(size);
-  Frame frame;
-  for (Fenced& m : memory) frame.pointers.push_back(m.data());
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].bytes.empty()) std::memcpy(frame.pointers[i], inputs[i].bytes.data(), inputs[i].bytes.size());
-  kernel->run(frame);
-  for (Fenced& m : memory) CHECK(m.intact());
-
-  std::vector<Array> results;
-  for (size_t i = 0; i < operation->outputs.size(); ++i) {
-    const Operand out = lowering.output(i);
-    results.push_back(array(out.dtype, out.dims));
-    if (out.bytes()) std::memcpy(results.back().bytes.data(), frame.at<std::byte>(out.slot), out.bytes());
+  const std::span<const Candidate> candidates = candidates_of(kind);
+  if (candidates.empty() || reference) {
+    HarnessLowering lowering(*operation, reference);
+    return run_kernel(*make_kernel(lowering), lowering, inputs);
+  }
+  std::vector<Array> results, others;
+  for (size_t i = candidates.size(); i-- > 0;) {  // the last candidate first, because the others are compared with it
+    HarnessLowering lowering(*operation, false);
+    Offer offer = candidates[i].offer(lowering);
+    if (!offer) continue;
+    const auto kernel = offer.take();
+    if (results.empty()) {
+      results = run_kernel(*kernel, lowering, inputs);
+      continue;
+    }
+    others = run_kernel(*kernel, lowering, inputs);
+    for (size_t o = 0; o < results.size(); ++o) {
+      const DType dtype = results[o].dtype;
+      const double tolerance = is_half(dtype) ? 2e-2 : dtype == DType::float32 ? 1e-4 : 1e-10;
+      if (!close(others[o], results[o], is_inexact(dtype) ? tolerance : 0))
+        check::fail(__FILE__, __LINE__, cat("candidate ", candidates[i].name, " of ", kind, " agrees"));
+    }
   }
   return results;
 }
@@ -165,7 +200,7 @@ inline Array tabulate(DType dtype, const Dims& dims, const std::function<double(
 }
 
 // Whether both arrays have the same type and agree up to `tolerance`, relative for values above 1. NaN equals NaN.
-inline bool close(const Array& a, const Array& b, double tolerance = 0) {
+inline bool close(const Array& a, const Array& b, double tolerance) {
   if (a.dtype != b.dtype || a.dims != b.dims) {
     std::cerr << a.dtype << to_string(a.dims) << " is not " << b.dtype << to_string(b.dims) << "\n";
     return false;

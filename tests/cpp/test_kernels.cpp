@@ -113,13 +113,14 @@ TEST(concat_and_split_match_naive_loops) {
               tabulate(DType::int16, {2, 2, 3}, [&](const Dims& at) { return (at[1] ? q : p)[at[0] * 3 + at[2]]; })));
 }
 
-TEST(kernels_are_found_by_precedence_and_defined_once) {
-  const Lower plain = find_kernel("convolution2d", Precedence::plain), first = find_kernel("convolution2d");
-  CHECK(plain && first && plain != first);
-  CHECK(find_kernel("softmax", Precedence::plain) == find_kernel("softmax"));  // softmax has only one kernel
-  CHECK(!find_kernel("fused_convolution2d", Precedence::plain) && !find_kernel("mean"));
-  CHECK_THROWS(GraphError, define_kernel("softmax", plain), "already has a kernel", "softmax");
-  CHECK(find_kernel("softmax") != plain);
+TEST(kinds_with_several_kernels_have_candidates_and_are_defined_once) {
+  CHECK_EQUAL(candidates_of("convolution2d").back().name, "patches");
+  CHECK_EQUAL(candidates_of("matrix_multiplication").back().name, "blocks");
+  CHECK(candidates_of("softmax").empty() && candidates_of("mean").empty());
+  const Lower any = [](Lowering&) { return std::unique_ptr<Kernel>(); };
+  CHECK_THROWS(GraphError, define_kernel("softmax", any), "already has a kernel", "softmax");
+  CHECK_THROWS(GraphError, define_kernel("convolution2d", any), "already has a kernel", "convolution2d");
+  CHECK_EQUAL(candidates_of("convolution2d").back().name, "patches");
 }
 
 TEST(broadcast_and_tile_match_naive_loops) {

@@ -36,14 +36,18 @@ TESTS += [
 ]
 
 LONG_SORTS = str(HERE / "test_sort_long_rows.py")
-LONG_SORT = """
-import mpsgraph as mg
-g = mg.Graph()
-x = g.placeholder((1 << 18,))
-g.compile({x: x.shape}, [g.sort(x)])
-"""
-
-BFLOAT16_PRODUCTS = "MPSGRAPH_BFLOAT16_PRODUCTS"
+KERNELS = "MPSGRAPH_KERNELS"
+PRODUCTS = [
+    f"{OPERATIONS / 'test_values.py'}::test_results_match_numpy",
+    f"{OPERATIONS / 'test_gradients.py'}::test_optimized_gradients_match_float64",
+    *("-k", "matrix_multiplication or convolution"),
+]
+FORBIDDEN = [
+    "winograd=off,taps=off",
+    "depthwise=off,depthwise_gradient=off,depthwise_planes=off",
+    "skinny=off,tiled=off,packed=off",
+    "matrix_vector=off,vector_matrix=off",
+]
 BFLOAT16 = f"{HERE / 'test_convolution_taps.py'}::test_bfloat16_convolution_rounds_its_result_once"
 PLAN_OF_BFLOAT16 = """
 import mpsgraph as mg
@@ -151,24 +155,13 @@ AMX = pytest.mark.skipif(not HAS_AMX, reason="requires AMX")
 @pytest.mark.skipif(
     "avx512_bf16" not in PROCESSOR, reason="requires AVX-512 with bfloat16, otherwise there is no choice"
 )
-@pytest.mark.parametrize("name", [pytest.param("registers", marks=AMX), "pairs", "float32"])
-def test_bfloat16_matmul_setting_selects_the_kernel(name):
-    run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", BFLOAT16, variable=BFLOAT16_PRODUCTS)
+@pytest.mark.parametrize("setting", [pytest.param("amx=on", marks=AMX), "amx=off,pairs=on", "amx=off,pairs=off"])
+def test_bfloat16_matmul_setting_selects_the_technique(setting):
+    run = with_set(setting, "-m", "pytest", "-q", "-p", "no:cacheprovider", BFLOAT16, variable=KERNELS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
-    run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable=BFLOAT16_PRODUCTS)
+    run = with_set(setting, "-c", PLAN_OF_BFLOAT16, variable=KERNELS)
     told = ("in float32" in run.stdout, "with AMX" in run.stdout)
-    assert told == (name == "float32", name == "registers"), run.stdout + run.stderr
-
-
-@pytest.mark.skipif("avx512_bf16" not in PROCESSOR, reason="requires AVX-512 with bfloat16")
-@pytest.mark.parametrize(
-    "name", ["int8", pytest.param("registers", marks=pytest.mark.skipif(HAS_AMX, reason="AMX is available"))]
-)
-def test_invalid_bfloat16_matmul_variant_raises(name):
-    run = with_set(name, "-c", PLAN_OF_BFLOAT16, variable=BFLOAT16_PRODUCTS)
-    choices = "registers, pairs or float32" if HAS_AMX else "pairs or float32"
-    message = f"environment variable {BFLOAT16_PRODUCTS} must be {choices}, got '{name}'"
-    assert message in run.stderr, run.stdout
+    assert told == ("pairs=off" in setting, setting == "amx=on"), run.stdout + run.stderr
 
 
 def test_amx_is_used_if_the_operating_system_permits_it():
@@ -182,41 +175,52 @@ def test_amx_is_used_if_the_operating_system_permits_it():
 
 
 @AMX
-def test_invalid_int8_matmul_variant_raises():
-    run = with_set(
-        "bytes", "-m", "pytest", "-q", "-p", "no:cacheprovider", QUANTIZED, variable="MPSGRAPH_INT8_PRODUCTS"
-    )
-    assert "MPSGRAPH_INT8_PRODUCTS must be registers or vectors, got 'bytes'" in run.stdout, run.stderr
-
-
-@AMX
-@pytest.mark.parametrize("name", ["registers", "vectors"])
-def test_quantized_tests_pass_with_each_int8_matmul_variant(name):
-    run = with_set(name, "-m", "pytest", "-q", "-p", "no:cacheprovider", QUANTIZED, variable="MPSGRAPH_INT8_PRODUCTS")
+@pytest.mark.parametrize("setting", ["amx=on", "amx=off"])
+def test_quantized_tests_pass_with_and_without_amx(setting):
+    run = with_set(setting, "-m", "pytest", "-q", "-p", "no:cacheprovider", QUANTIZED, variable=KERNELS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 50
 
 
 @pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="requires vectorized convolutions")
-def test_winograd_setting_enables_or_disables_winograd():
-    plans = {wish: with_set(wish, "-c", PLAN_IN_TILES, variable="MPSGRAPH_WINOGRAD") for wish in ("0", "1", "no")}
-    assert "one matmul per tap" in plans["0"].stdout and "Winograd" not in plans["0"].stdout, plans["0"].stderr
-    assert "tiles of 4 x 4 by Winograd" in plans["1"].stdout, plans["1"].stderr
-    assert "MPSGRAPH_WINOGRAD must be 0 or 1, got 'no'" in plans["no"].stderr, plans["no"].stdout
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("", "winograd: tiles of 4 x 4 by Winograd"),
+        ("winograd=off", "taps: one matmul per tap"),
+        ("winograd=off", "winograd (forbidden by MPSGRAPH_KERNELS)"),
+        ("convolution2d=patches", "patches: patches"),
+        ("taps=off,convolution2d=taps", "taps (forbidden by MPSGRAPH_KERNELS)"),
+        ("convolution2d=depthwise", "[convolution2d] no kernel can compute operation 'convolution2d'"),
+        ("convolution2d=depthwise", "depthwise (is not depthwise with channels last"),
+        ("winograd=on", "contains 'winograd=on', expected CANDIDATE=off with one of blocks, complex, depthwise"),
+        ("bubbles=off", "contains 'bubbles=off', expected CANDIDATE=off with one of blocks, complex, depthwise"),
+        ("convolution2d=bubbles", "expected convolution2d= one of depthwise, depthwise_planes, winograd, taps"),
+        ("softmax=taps", "contains 'softmax=taps', expected an operation kind with several kernels"),
+        ("amx", "contains 'amx', expected amx=on or amx=off"),
+        (",", "contains '', expected CANDIDATE=off"),
+    ],
+)
+def test_kernel_setting_chooses_forbids_or_raises(setting, told):
+    run = with_set(setting, "-c", PLAN_IN_TILES, variable=KERNELS)
+    assert told in run.stdout + run.stderr, run.stdout + run.stderr
+
+
+@pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="requires vectorized convolutions")
+@pytest.mark.parametrize("setting", FORBIDDEN)
+def test_matmul_and_convolution_tests_pass_without_each_candidate(setting):
+    """The next candidates then compute what the missing one would have computed."""
+    run = with_set(setting, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PRODUCTS, variable=KERNELS)
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr
+    assert int(run.stdout.split(" passed")[0].split()[-1]) > 50
 
 
 @pytest.mark.skipif("AVX-512" not in mg.Device("cpu").description, reason="only AVX-512 has these sorts")
-@pytest.mark.parametrize("way", ["buckets", "quicksort"])
-def test_long_row_sort_tests_pass_with_each_sort_setting(way):
-    run = with_set(way, "-m", "pytest", "-q", "-p", "no:cacheprovider", LONG_SORTS, variable="MPSGRAPH_SORT")
+@pytest.mark.parametrize("setting", ["buckets=on", "buckets=off"])
+def test_long_row_sort_tests_pass_with_each_sort_setting(setting):
+    run = with_set(setting, "-m", "pytest", "-q", "-p", "no:cacheprovider", LONG_SORTS, variable=KERNELS)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 70
-
-
-@pytest.mark.skipif("AVX-512" not in mg.Device("cpu").description, reason="only AVX-512 has these sorts")
-def test_invalid_sort_variant_raises():
-    run = with_set("bubbles", "-c", LONG_SORT, variable="MPSGRAPH_SORT")
-    assert "MPSGRAPH_SORT must be buckets or quicksort, got 'bubbles'" in run.stderr, run.stdout
 
 
 def test_plan_names_kernels_of_the_selected_instruction_set():

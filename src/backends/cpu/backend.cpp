@@ -9,7 +9,7 @@
 #include "backends/cpu/executable.h"
 #include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/instruction_set.h"
-#include "backends/cpu/kernel_choice.h"
+#include "backends/cpu/kernel_table.h"
 #include "backends/cpu/machine_limits.h"
 #include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
@@ -21,16 +21,14 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Describe the CPU to the compiler. Fused epilogues and the channels-last layout require oneDNN, and 8-bit matmuls
-// require a processor that supports them. If tests request plain loops, none of these features is available, and the
-// pass 'fuse' is disabled.
+// Describe the CPU to the compiler. 8-bit matmuls require a processor that supports them. If tests request plain loops,
+// there are no fused operations and no changes of layout.
 compiler::Target target(bool plain_loops) {
   using enum compiler::OptionalPass;
   compiler::Target result{.passes = {prune, normalize, fold, simplify, absorb, fuse_elementwise, schedule},
                           .keeps = plain_loops ? has_plain_kernel : has_kernel,
-                          .fuses_epilogues = has_onednn && !plain_loops};
-  if (!plain_loops) result.passes.push_back(fuse);
-  if (has_onednn && !plain_loops) result.passes.push_back(channels_last);
+                          .fuses_epilogues = !plain_loops};
+  if (!plain_loops) result.passes.insert(result.passes.end(), {fuse, channels_last});
   if (multiplies_integers() && !plain_loops) result.passes.push_back(quantize);
   return result;
 }

@@ -184,7 +184,7 @@ std::string CpuProgram::plan() const {
   std::ostringstream out;
   out << lowered_.kernels.size() << " kernels, arena " << lowered_.arena_bytes << " bytes, constants "
       << constant_bytes_ << " bytes\n";
-  for (const auto& kernel : lowered_.kernels) out << "  " << kernel->name << ": " << kernel->description() << "\n";
+  for (const auto& kernel : lowered_.kernels) out << "  " << kernel->name << ": " << explained(*kernel) << "\n";
   constexpr std::string_view homes[] = {"arena", "feed", "result", "variable", "constant", "allocated by its kernel"};
   for (size_t i = 0; i < lowered_.slots.size(); i++) {
     const SlotInfo& info = lowered_.slots[i];

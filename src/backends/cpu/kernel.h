@@ -68,7 +68,13 @@ class Kernel {
   int index = -1;  // index into Frame::states, set by the lowering
   std::vector<const Operation*> operations;  // the operations that profiles report; several if kernels were merged
   size_t copied_bytes = 0;  // bytes moved by a copy, which implements no operation
+  std::string_view candidate;  // the candidate's name, if the kernel was chosen from a table (kernel_table.h)
+  std::string declined;  // the candidates before it, and why they declined
 };
+
+// Return the description of a kernel for plans and profiles: which candidate it is, how it computes, and why the
+// candidates before it declined.
+std::string explained(const Kernel& kernel);
 
 struct ConstantWeights;  // defined in prepacked_weights.h
 
@@ -96,22 +102,34 @@ class Lowering {
   const Attributes& attributes() const { return operation().attributes; }
 };
 
-using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
+// A lowering that presents the operands of another one in a different form. Operands in new forms are neither constants
+// nor share memory with results.
+class LoweringView : public Lowering {
+ public:
+  explicit LoweringView(Lowering& given) : given(given) {}
+  const Operation& operation() const override { return given.operation(); }
+  Operand input(size_t i) const override { return given.input(i); }
+  Operand output(size_t o) const override { return given.output(o); }
+  size_t input_count() const override { return given.input_count(); }
+  ConstantWeights constant(size_t i) override;
+  Slot scratch(size_t bytes) override { return given.scratch(bytes); }
+  void may_share(size_t, size_t) override {}
+  void enters_memory(size_t o) override { given.enters_memory(o); }
+  bool reference_only() const override { return given.reference_only(); }
 
-// If several kernels implement one kind of operation, the kernel of highest precedence is tried first. For cases that
-// this kernel does not support, it calls the kernel of the next lower precedence.
-enum class Precedence : uint8_t {
-  plain,  // portable C++ loops
-  library,  // oneDNN, if available
-  own  // hand-written kernels that are faster than oneDNN
+ protected:
+  Lowering& given;
 };
-Lower find_kernel(std::string_view kind, Precedence up_to = Precedence::own);  // returns null if the CPU has no kernel
+
+// Builds the kernel of an operation.
+using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
 
 // Registers the kernels that a file defines. Place the registration at the end of the file:
 //   const Kernels pooling_kernels("pooling", [] { define_kernel("max_pooling2d", lower_max); });
 using Kernels = Registration<Kernel>;
-// Register a kernel; call this in the function passed to a Kernels object.
-void define_kernel(std::string_view kind, Lower lower, Precedence precedence = Precedence::plain);
+// Define the kernel of a kind of operation; call this in the function passed to a Kernels object. For kinds with
+// several kernels, see kernel_table.h.
+void define_kernel(std::string_view kind, Lower lower);
 
 // Base class of the kernels that are made from callables. It contains everything that does not depend on the callable's
 // type, so that this code is compiled only once.

@@ -21,7 +21,7 @@ std::string types_of(const Operation& operation) {
 runtime::KernelDescription describe(const Kernel& kernel) {
   runtime::KernelDescription description;
   description.name = kernel.name;
-  description.implementation = kernel.description();
+  description.implementation = explained(kernel);
   if (description.implementation.size() > most_characters) {
     description.implementation.resize(most_characters);
     description.implementation += " ...";

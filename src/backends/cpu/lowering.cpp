@@ -7,6 +7,7 @@
 #include <map>
 
 #include "backends/cpu/elementwise/fused_kernel.h"
+#include "backends/cpu/kernel_table.h"
 #include "backends/cpu/matrix/gradient_update.h"
 #include "backends/cpu/onednn.h"
 #include "compiler/users.h"
@@ -185,12 +186,8 @@ void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
   // although there are no elements to compute.
   const auto is_empty = [](const auto& output) { return bytes_of(output->type) == 0; };
   if (!operation.outputs.empty() && !is_effect(operation) && std::ranges::all_of(operation.outputs, is_empty)) return;
-  const Lower factory = find_kernel(operation.kind());
-  if (!factory)
-    throw UnsupportedError(
-        cat("[", operation.kind(), "] the CPU has no kernel for operation '", operation.name, "'", operation.where()));
   OperationLowering lowering(*this, operation);
-  auto kernel = factory(lowering);
+  auto kernel = make_kernel(lowering);
   if (operation.is("fused_elementwise")) kernel = with_gradient(std::move(kernel), operation, lowering, list);
   list.push_back(registered(std::move(kernel), operation));
 }
@@ -233,7 +230,7 @@ std::unique_ptr<Kernel> ProgramLowering::with_gradient(std::unique_ptr<Kernel> u
   }
   out_.slots[gradient].bytes = bytes_of((*found)->type);
   OperationLowering of_product(*this, product);
-  list.push_back(registered(find_kernel(product.kind())(of_product), product));
+  list.push_back(registered(make_kernel(of_product), product));
   return update;
 }
 
@@ -513,7 +510,8 @@ void ProgramLowering::run() {
     out_.slots[slot].index = static_cast<int>(i);
     bind(program.variables[i], slot);
   }
-  layouts_ = choose_home_layouts(program, out_.variable_layouts, has_onednn && !reference_only_);
+  layouts_ =
+      choose_home_layouts(program, out_.variable_layouts, has_onednn && !is_forbidden("onednn") && !reference_only_);
   for (size_t i = 0; i < program.variables.size(); i++) {
     LayoutPtr& home = out_.variable_layouts[i];
     if (!home) home = layout_of(program.variables[i]);

@@ -87,14 +87,6 @@ std::optional<Description> try_primitive(bool take_reference, const Args&... arg
   }
 }
 
-// Throw UnsupportedError because oneDNN cannot run a fused operation, for which there is no other kernel.
-[[noreturn]] inline void refuse(const Lowering& lowering) {
-  const Operation& operation = lowering.operation();
-  throw UnsupportedError(cat("[", operation.kind(), "] oneDNN has no implementation for '", operation.name,
-                             "' with output ", operation.output()->type, "; disable the compiler pass 'fuse'",
-                             operation.where()));
-}
-
 // The epilogue fused into a convolution or matmul: an optional bias, an optional added residual, and ReLU. oneDNN
 // applies the first two; the caller must apply ReLU with add_relu.
 struct Epilogue {

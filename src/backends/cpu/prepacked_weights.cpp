@@ -68,6 +68,8 @@ ConstantPtr constant_operand(const Operation& operation, size_t i) {
   return value->is_splat() ? nullptr : value;
 }
 
+ConstantWeights LoweringView::constant(size_t) { return {}; }
+
 ConstantWeights Lowering::constant(size_t i) {
   ConstantPtr value = constant_operand(operation(), i);
   const DType dtype = value ? value->dtype() : DType::float32;

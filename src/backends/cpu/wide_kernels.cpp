@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backends/cpu/elementwise/tile_functions.h"
-#include "backends/cpu/onednn.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 
@@ -54,12 +54,12 @@ class WidenedKernel final : public Kernel {
     computation_->index = index;  // the inner kernel uses the state of this kernel
     return computation_->make_state();
   }
-  std::string description() const override { return computation_->description(); }
+  std::string description() const override { return explained(*computation_); }
 
  private:
   // The lowering that builds the inner kernel. It presents wide operands in place of the narrow ones.
-  struct Widened final : Lowering {
-    Widened(Lowering& given, DType narrow, DType wide, WidenedKernel& kernel) : given(given) {
+  struct Widened final : LoweringView {
+    Widened(Lowering& given, DType narrow, DType wide, WidenedKernel& kernel) : LoweringView(given) {
       for (size_t i = 0; i < given.input_count(); ++i) {
         const Operand x = given.input(i);
         ConstantWeights constant = x.dtype == narrow ? given.constant(i) : ConstantWeights{};
@@ -87,16 +87,10 @@ class WidenedKernel final : public Kernel {
       is_packed[i] = true;
       return constants[i];
     }
-    const Operation& operation() const override { return given.operation(); }
     Operand input(size_t i) const override { return inputs[i]; }
     Operand output(size_t o) const override { return outputs[o]; }
     size_t input_count() const override { return inputs.size(); }
-    Slot scratch(size_t bytes) override { return given.scratch(bytes); }
-    void may_share(size_t, size_t) override {}  // narrow inputs are all converted before any output is written
-    void enters_memory(size_t o) override { given.enters_memory(o); }
-    bool reference_only() const override { return given.reference_only(); }
 
-    Lowering& given;
     std::vector<Operand> inputs, outputs;
     std::vector<ConstantWeights> constants;  // narrow constants, indexed by operand
     std::vector<bool> is_packed;  // whether the inner kernel packed the constant, indexed by operand
@@ -112,7 +106,7 @@ class WidenedKernel final : public Kernel {
 DType wide_float(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
 
 bool multiplies_in_float32(DType dtype) {
-  static const bool has_bfloat16 = onednn_multiplies_bfloat16();
+  static const bool has_bfloat16 = instruction_set() == "AVX-512";
   return dtype == DType::float16 || (dtype == DType::bfloat16 && !has_bfloat16);
 }
 

@@ -171,7 +171,7 @@ struct Parts {
 };
 
 template <class T>
-std::unique_ptr<Kernel> convolve(Lowering& lowering, const Plan& p, Slot x, Slot w, Slot y) {
+std::unique_ptr<Kernel> by_patches(Lowering& lowering, const Plan& p, Slot x, Slot w, Slot y) {
   using C = Compute<T>;
   const Parts work(p.x.n * p.tiles, p.tile_pixels() * p.patch * p.outputs);
   const PackedWeights<C> packed(p, false);
@@ -208,7 +208,7 @@ std::unique_ptr<Kernel> convolve(Lowering& lowering, const Plan& p, Slot x, Slot
 
 // Images and groups run in parallel. The tiles of an image run in sequence, because their patches overlap.
 template <class T>
-std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const Plan& p, Slot incoming, Slot w, Slot x) {
+std::unique_ptr<Kernel> back_by_patches(Lowering& lowering, const Plan& p, Slot incoming, Slot w, Slot x) {
   using C = Compute<T>;
   const Parts work(p.x.n * p.groups, p.y.pixels() * p.patch * p.outputs);
   const PackedWeights<C> packed(p, true);
@@ -253,7 +253,7 @@ std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const Plan& p, Slot in
 
 // Each part accumulates the gradient of its own tiles, and the partial gradients are then added in order.
 template <class T>
-std::unique_ptr<Kernel> convolve_weights(Lowering& lowering, const Plan& p, Slot incoming, Slot x, Slot w) {
+std::unique_ptr<Kernel> weights_by_patches(Lowering& lowering, const Plan& p, Slot incoming, Slot x, Slot w) {
   using C = Compute<T>;
   const Parts work(p.x.n * p.tiles, p.tile_pixels() * p.patch * p.outputs);
   const int64_t sums = p.groups * p.patch * p.outputs,
@@ -311,53 +311,39 @@ std::unique_ptr<Kernel> lower(Lowering& lowering, const ConvolutionPlan& p, cons
   });
 }
 
-std::unique_ptr<Kernel> lower_convolution(Lowering& lowering) {
-  const ConvolutionPlan plan(ops::Convolution(lowering.attributes()), lowering.input(0).dims, lowering.input(1).dims,
-                             lowering.output().dims);
+}  // namespace
+
+std::unique_ptr<Kernel> convolve(Lowering& lowering, const ConvolutionPlan& plan) {
   return lower(
       lowering, plan,
       []<class T>(const ConvolutionPlan& p, const T* x, const T* w, T* y) {
         DirectConvolution<T>::forward(p, x, w, y);
       },
       [&](auto type, const Plan& p, Slot a, Slot b, Slot out) {
-        return convolve<typename decltype(type)::type>(lowering, p, a, b, out);
+        return by_patches<typename decltype(type)::type>(lowering, p, a, b, out);
       });
 }
 
-std::unique_ptr<Kernel> lower_data_gradient(Lowering& lowering) {
-  const ConvolutionPlan plan(ops::Convolution(lowering.attributes()), lowering.output().dims, lowering.input(1).dims,
-                             lowering.input(0).dims);
+std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const ConvolutionPlan& plan) {
   return lower(
       lowering, plan,
       []<class T>(const ConvolutionPlan& p, const T* incoming, const T* w, T* x) {
         DirectConvolution<T>::data_gradient(p, incoming, w, x);
       },
       [&](auto type, const Plan& p, Slot a, Slot b, Slot out) {
-        return convolve_back<typename decltype(type)::type>(lowering, p, a, b, out);
+        return back_by_patches<typename decltype(type)::type>(lowering, p, a, b, out);
       });
 }
 
-std::unique_ptr<Kernel> lower_weights_gradient(Lowering& lowering) {
-  const ConvolutionPlan plan(ops::Convolution(lowering.attributes()), lowering.input(1).dims, lowering.output().dims,
-                             lowering.input(0).dims);
+std::unique_ptr<Kernel> convolve_weights(Lowering& lowering, const ConvolutionPlan& plan) {
   return lower(
       lowering, plan,
       []<class T>(const ConvolutionPlan& p, const T* incoming, const T* x, T* w) {
         DirectConvolution<T>::weights_gradient(p, incoming, x, w);
       },
       [&](auto type, const Plan& p, Slot a, Slot b, Slot out) {
-        return convolve_weights<typename decltype(type)::type>(lowering, p, a, b, out);
+        return weights_by_patches<typename decltype(type)::type>(lowering, p, a, b, out);
       });
 }
-
-}  // namespace
-
-const Kernels convolution_kernels("convolution", [] {
-  for (const ConvolutionKinds& kinds : convolution_kinds) {
-    define_kernel(kinds.forward, lower_convolution);
-    define_kernel(kinds.data_gradient, lower_data_gradient);
-    define_kernel(kinds.weights_gradient, lower_weights_gradient);
-  }
-});
 
 }  // namespace mpsgraph::cpu

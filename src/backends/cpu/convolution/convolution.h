@@ -1,4 +1,5 @@
-// Sizes and strides of a convolution, shared by all convolution kernels, and the direct loops that compute it.
+// Sizes and strides of a convolution, shared by all convolution kernels, and the kernels for every layout, number of
+// groups, and float type: matmuls of patches (im2col) and direct loops.
 //
 // A 2-D convolution is treated as 3-D with a first axis of size 1. Every convolution, depthwise ones included, is
 // expressed in groups of channels (core/ops/convolution.h), so the direct loops also cover depthwise convolutions.
@@ -50,6 +51,13 @@ struct ConvolutionPlan {
            tap % kernel[2] * kernel_step[2];
   }
 };
+
+// Build a convolution of the source (operand 0) with the weights (operand 1), without an epilogue.
+std::unique_ptr<Kernel> convolve(Lowering& lowering, const ConvolutionPlan& plan);
+// Build the gradient with respect to the input from the incoming gradient (operand 0) and the weights (operand 1).
+std::unique_ptr<Kernel> convolve_back(Lowering& lowering, const ConvolutionPlan& plan);
+// Build the gradient with respect to the weights from the incoming gradient (operand 0) and the source (operand 1).
+std::unique_ptr<Kernel> convolve_weights(Lowering& lowering, const ConvolutionPlan& plan);
 
 // Direct convolution for any strides: computes the result element by element, accumulating each sum in double.
 template <class T>

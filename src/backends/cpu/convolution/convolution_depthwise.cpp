@@ -299,7 +299,11 @@ std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const Convol
   if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return nullptr;
   if (has_no_strides(p) && p.x.pixels() > 0)
     return std::make_unique<DepthwiseConvolution>(lowering, turned(p), ProductEpilogue{}, true);
-  if (!taps_lie_apart(p)) return nullptr;
+  return taps_lie_apart(p) ? depthwise_strided_data_gradient(lowering, p) : nullptr;
+}
+
+std::unique_ptr<Kernel> depthwise_strided_data_gradient(Lowering& lowering, const ConvolutionPlan& p) {
+  if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return nullptr;
   return std::make_unique<DepthwiseDataGradient>(lowering, p);
 }
 

@@ -10,8 +10,8 @@
 
 #include "backends/cpu/amx.h"
 #include "backends/cpu/convolution/convolution_taps.h"
-#include "backends/cpu/environment.h"
 #include "backends/cpu/instruction_set.h"
+#include "backends/cpu/kernel_table.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 
@@ -21,12 +21,7 @@ namespace {
 constexpr int64_t cached_bytes = 1 << 19;  // bytes of weights that fit in L2 next to source rows
 constexpr int columns = IntegerTiles::columns, group = IntegerTiles::group;
 
-bool multiplies_integers_in_registers() {
-  constexpr const char* variable = "MPSGRAPH_INT8_PRODUCTS";
-  static const std::string_view wish =
-      has_amx() ? asked_for(variable, {"registers", "vectors"}) : asked_for(variable, {"vectors"});
-  return wish != "vectors" && has_amx();
-}
+bool multiplies_integers_in_registers() { return wanted("amx").value_or(true) && has_amx(); }
 
 }  // namespace
 

@@ -26,6 +26,9 @@ struct TapWeights {
     for (int64_t tap : plan.taps) tap_offsets.push_back(p.tap_offset(tap));
     if (of_data_gradient) std::swap(input_stride, output_stride);
   }
+  // The weights of a single tap.
+  TapWeights(int64_t inputs, int64_t outputs, int64_t input_stride, int64_t output_stride)
+      : tap_offsets{0}, inputs(inputs), outputs(outputs), input_stride(input_stride), output_stride(output_stride) {}
   std::string layout(int columns) const;
   int width(int columns, int64_t panel) const {
     return static_cast<int>(std::min<int64_t>(columns, outputs - panel * columns));

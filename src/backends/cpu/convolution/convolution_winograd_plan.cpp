@@ -4,7 +4,6 @@
 
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
-#include "backends/cpu/environment.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 
@@ -25,12 +24,6 @@ constexpr int largest_tile = 4;
 constexpr int64_t most_scratch = 1 << 26;  // maximum scratch elements of all threads together, 256 MB
 constexpr int64_t cached_points = 1 << 18;  // transformed weights that fit in L2
 constexpr double worth_it = 0.9;  // maximum time relative to per-tap matmuls; below 1 because Winograd is less accurate
-
-// MPSGRAPH_WINOGRAD=0 disables Winograd convolution.
-bool wanted() {
-  static const bool answer = asked_for("MPSGRAPH_WINOGRAD", {"0", "1"}) != "0";
-  return answer;
-}
 
 // Computes, for one spatial axis, which pixels a tile reads and writes.
 struct Axis {
@@ -165,7 +158,7 @@ std::string WinogradPlan::text() const {
 }
 
 std::optional<WinogradPlan> winograd_plan(const ConvolutionPlan& p, const TapPlan& taps, ConvolutionPart part) {
-  if (!wanted() || !in_tiles(p) || static_cast<int64_t>(taps.taps.size()) != p.taps()) return std::nullopt;
+  if (!in_tiles(p) || static_cast<int64_t>(taps.taps.size()) != p.taps()) return std::nullopt;
   std::optional<WinogradPlan> best;
   double least = worth_it * time_by_taps(taps, part);
   for (int size = 2; size <= largest_tile; ++size) {

@@ -4,10 +4,13 @@
 // layout, because they are matmuls; for all others, the data is reordered into the layout that oneDNN chooses, and
 // back. Weights are reordered into the layout of the primitive: once if they are a variable stored in that layout,
 // otherwise before each run.
+#include "backends/cpu/convolution/onednn_convolution.h"
+
 #include "backends/cpu/convolution/convolution.h"
 #include "backends/cpu/convolution/convolution_depthwise.h"
 #include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/variable_layouts.h"
+#include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -17,11 +20,7 @@ using Forward = dnnl::convolution_forward::primitive_desc;
 using DataGradient = dnnl::convolution_backward_data::primitive_desc;
 using WeightsGradient = dnnl::convolution_backward_weights::primitive_desc;
 
-// Build the plain kernel, which supports every convolution. It is the fallback for cases that oneDNN does not support.
-std::unique_ptr<Kernel> plain(std::string_view kind, Lowering& lowering) {
-  return find_kernel(kind, Precedence::plain)(lowering);
-}
-constexpr ConvolutionKinds plain_kinds = convolution_kinds[0];
+constexpr const char* no_implementation = "oneDNN has no fast implementation";
 
 struct Geometry {
   ops::Convolution c;
@@ -106,11 +105,14 @@ memory::desc described(const Operand& weights, const memory::desc& row_major) {
   return weights.layout ? static_cast<const WeightsLayout*>(weights.layout)->home() : row_major;
 }
 
-bool usable(const Lowering& lowering, const std::vector<Operand>& operands) {
-  if (lowering.reference_only() || !onednn_type(operands[0].dtype)) return false;
+// The reason why oneDNN cannot compute with these operands, or an empty string.
+std::string unusable(const std::vector<Operand>& operands) {
+  const DType dtype = operands[0].dtype;
+  if (!onednn_type(dtype) || multiplies_in_float32(dtype))
+    return cat("does not multiply ", dtype, " on this processor");
   for (const Operand& operand : operands)
-    if (operand.elements() == 0) return false;
-  return true;
+    if (operand.elements() == 0) return "an operand is empty";
+  return "";
 }
 
 // Return the slot of an operand in the layout of the primitive: the slot of the operand itself, or of a copy made
@@ -133,10 +135,9 @@ void add_with_result(OnednnKernel& kernel, Lowering& lowering, const dnnl::primi
   if (made != wanted) kernel.add_reorder(lowering, made, target, wanted, result);
 }
 
-std::unique_ptr<Kernel> lower_onednn(Lowering& lowering) {
-  const bool fused = lowering.operation().is("fused_convolution2d");
+Offer forward(Lowering& lowering) {
   const Operand source = lowering.input(0), weights = lowering.input(1), result = lowering.output();
-  if (!fused && !usable(lowering, {source, weights, result})) return plain(plain_kinds.forward, lowering);
+  if (const std::string reason = unusable({source, weights, result}); !reason.empty()) return decline(reason);
   const Epilogue epilogue(lowering.operation());
   const Geometry g(lowering.attributes(), *onednn_type(source.dtype), source.dims, weights.dims, result.dims,
                    epilogue.has_residual);
@@ -145,14 +146,13 @@ std::unique_ptr<Kernel> lower_onednn(Lowering& lowering) {
   const memory::desc bias({ops::size_at(result.dims, g.c.channel)}, g.type, memory::format_tag::x);
   const auto kind = dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  const bool take_reference = fused || weights.layout;
+  const bool take_reference = weights.layout != nullptr;
   const auto description =
       epilogue.has_bias ? try_primitive<Forward>(take_reference, kind, algorithm, g.asked_source, g.any_weights, bias,
                                                  g.asked_result, g.strides, g.dilations, g.begin, g.end, attributes)
                         : try_primitive<Forward>(take_reference, kind, algorithm, g.asked_source, g.any_weights,
                                                  g.asked_result, g.strides, g.dilations, g.begin, g.end, attributes);
-  if (!description && fused) refuse(lowering);
-  if (!description) return plain(plain_kinds.forward, lowering);
+  if (!description) return decline(no_implementation);
   auto kernel = std::make_unique<OnednnKernel>();
   kernel->use_threads(threads_for(g));
   const memory::desc from = description->src_desc(), by = description->weights_desc();
@@ -194,13 +194,13 @@ std::optional<Description> gradient_description(const Geometry& g, const Operand
   return description || !weights.layout ? description : try_gradient<Description>(g, true);
 }
 
-std::unique_ptr<Kernel> lower_onednn_data_gradient(Lowering& lowering) {
+Offer data_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), weights = lowering.input(1), result = lowering.output();
-  if (!usable(lowering, {incoming, weights, result})) return plain(plain_kinds.data_gradient, lowering);
+  if (const std::string reason = unusable({incoming, weights, result}); !reason.empty()) return decline(reason);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), result.dims, weights.dims, incoming.dims);
   const OnednnThreads threads(threads_for(g));
   const auto description = gradient_description<DataGradient>(g, weights);
-  if (!description) return plain(plain_kinds.data_gradient, lowering);
+  if (!description) return decline(no_implementation);
   auto kernel = std::make_unique<OnednnKernel>();
   kernel->use_threads(threads_for(g));
   const memory::desc from = description->diff_dst_desc(), by = description->weights_desc();
@@ -215,17 +215,16 @@ std::unique_ptr<Kernel> lower_onednn_data_gradient(Lowering& lowering) {
 // Return whether oneDNN's implementation is specialized for depthwise convolutions.
 bool is_for_depthwise(std::string_view implementation) { return implementation.find("dw") != implementation.npos; }
 
-std::unique_ptr<Kernel> lower_onednn_weights_gradient(Lowering& lowering) {
+Offer weights_gradient(Lowering& lowering) {
   const Operand incoming = lowering.input(0), source = lowering.input(1), result = lowering.output();
-  if (!usable(lowering, {incoming, source, result})) return plain(plain_kinds.weights_gradient, lowering);
+  if (const std::string reason = unusable({incoming, source, result}); !reason.empty()) return decline(reason);
   const Geometry g(lowering.attributes(), *onednn_type(incoming.dtype), source.dims, result.dims, incoming.dims);
   const OnednnThreads threads(threads_for(g));
   const auto description = gradient_description<WeightsGradient>(g, result);
-  if (!description) return plain(plain_kinds.weights_gradient, lowering);
-  if (g.type == memory::data_type::f32 && !is_for_depthwise(description->impl_info_str())) {
-    const ConvolutionPlan p(g.c, source.dims, result.dims, incoming.dims);
-    if (auto depthwise = depthwise_weights_gradient(lowering, p)) return depthwise;
-  }
+  if (!description) return decline(no_implementation);
+  const bool general = g.type == memory::data_type::f32 && !is_for_depthwise(description->impl_info_str());
+  if (general && is_depthwise(ConvolutionPlan(g.c, source.dims, result.dims, incoming.dims)))
+    return decline("has no implementation for depthwise convolutions of this size");
   auto kernel = std::make_unique<OnednnKernel>();
   kernel->use_threads(threads_for(g));
   const memory::desc from = description->src_desc(), by = description->diff_dst_desc();
@@ -256,13 +255,11 @@ LayoutPtr wanted_weights_layout(const Operation& convolution) {
   return home == g.weights || padded ? nullptr : std::make_shared<WeightsLayout>(g.weights, home);
 }
 
-const Kernels onednn_convolution_kernels("onednn_convolution", [] {
-  for (const ConvolutionKinds& kinds : convolution_kinds) {
-    define_kernel(kinds.forward, lower_onednn, Precedence::library);
-    define_kernel(kinds.data_gradient, lower_onednn_data_gradient, Precedence::library);
-    define_kernel(kinds.weights_gradient, lower_onednn_weights_gradient, Precedence::library);
-  }
-  define_kernel("fused_convolution2d", lower_onednn, Precedence::library);
-});
+Offer onednn_convolution(Lowering& lowering) {
+  const std::string_view kind = lowering.operation().kind();
+  return kind.ends_with("_data_gradient")      ? data_gradient(lowering)
+         : kind.ends_with("_weights_gradient") ? weights_gradient(lowering)
+                                               : forward(lowering);
+}
 
 }  // namespace mpsgraph::cpu

@@ -14,7 +14,7 @@
 
 #include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/instruction_set.h"
-#include "backends/cpu/kernel_choice.h"
+#include "backends/cpu/kernel_table.h"
 #include "backends/cpu/matrix/attention_tiles.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/random/philox.h"

@@ -282,18 +282,10 @@ struct LessZero {
 };
 
 // The lowering that builds the int32 matmul. It presents the converted operands in place of the 8-bit ones.
-struct AsWhole final : Lowering {
-  AsWhole(Lowering& given, Operand a, Operand b) : given(given), operands{std::move(a), std::move(b)} {}
-  const Operation& operation() const override { return given.operation(); }
+struct AsWhole final : LoweringView {
+  AsWhole(Lowering& given, Operand a, Operand b) : LoweringView(given), operands{std::move(a), std::move(b)} {}
   Operand input(size_t i) const override { return operands[i]; }
-  Operand output(size_t o) const override { return given.output(o); }
   size_t input_count() const override { return operands.size(); }
-  ConstantWeights constant(size_t) override { return {}; }
-  Slot scratch(size_t bytes) override { return given.scratch(bytes); }
-  void may_share(size_t, size_t) override {}
-  void enters_memory(size_t o) override { given.enters_memory(o); }
-  bool reference_only() const override { return given.reference_only(); }
-  Lowering& given;
   std::array<Operand, 2> operands;
 };
 
@@ -311,7 +303,7 @@ std::unique_ptr<Kernel> lower_byte_product(Lowering& lowering) {
     return std::make_unique<ByteProduct>(lowering, *tiles, *left, *right);
   const LessZero x(lowering, 0), y(lowering, 1);
   AsWhole whole(lowering, x.to, y.to);
-  std::shared_ptr<Kernel> product = find_kernel("matrix_multiplication", Precedence::plain)(whole);
+  std::shared_ptr<Kernel> product = make_kernel("matrix_multiplication", whole);
   const std::string description = cat("as int32, ", product->description());
   return kernel(
       [=, product = std::move(product)](Frame& f) {

@@ -1,14 +1,15 @@
-// matrix_multiplication for all types, batched, with broadcast batch axes; integers are in integer_product.cpp.
+// Matmuls of floats and complex numbers, batched, with broadcast batch axes.
 //
-// float and double use packed GEMM (gemm.h), or GEMV for vectors. Half precision is converted to float32. A complex
-// matmul becomes a real one of twice the size. The reference uses plain loops. The batches, and blocks of rows or
-// columns, are divided among the threads.
+// float and double use packed GEMM (gemm.h), or GEMV for vectors. A complex matmul becomes a real one of twice the
+// size. The reference uses plain loops. The batches, and blocks of rows or columns, are divided among the threads.
+#include "backends/cpu/matrix/matrix.h"
+
 #include <tuple>
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/elementwise/tile_functions.h"
+#include "backends/cpu/kernel_table.h"
 #include "backends/cpu/matrix/gemm.h"
-#include "backends/cpu/matrix/integer_product.h"
 #include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
@@ -167,13 +168,6 @@ void multiply_plainly(const Products& p, const std::byte* left, const std::byte*
   });
 }
 
-template <class To, class From>
-void convert(const From* from, To* to, int64_t n) {
-  parallel_for(n, 32768, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = To(from[i]);
-  });
-}
-
 // Reference kernel with plain loops. Signed integers are passed as unsigned integers, because sums and products are
 // bitwise the same.
 std::unique_ptr<Kernel> plain_kernel(const Products& products, const Operand& a, const Operand& b, const Operand& c) {
@@ -199,7 +193,7 @@ class ComplexProduct final : public Kernel {
         twice_(lowering.scratch(2 * b_.bytes())),
         rows_(b_.elements() / std::max<int64_t>(n(), 1)) {
     Reals reals(lowering, twice_);
-    product_ = find_kernel("matrix_multiplication")(reals);
+    product_ = make_kernel("matrix_multiplication", reals);
   }
 
   void run(Frame& frame) const override {
@@ -219,26 +213,19 @@ class ComplexProduct final : public Kernel {
 
  private:
   // The lowering that builds the real matmul. It presents the complex operands as real matrices.
-  struct Reals final : Lowering {
-    Reals(Lowering& complex, Slot twice) : complex(complex), twice(twice) {}
+  struct Reals final : LoweringView {
+    Reals(Lowering& complex, Slot twice) : LoweringView(complex), twice(twice) {}
     static Operand real(Operand x) {
       x.dtype = real_type(x.dtype);
       x.dims.back() *= 2;
       return x;
     }
-    const Operation& operation() const override { return complex.operation(); }
     Operand input(size_t i) const override {
-      Operand x = real(complex.input(i));
+      Operand x = real(given.input(i));
       if (i == 1) x.slot = twice, x.dims[x.dims.size() - 2] *= 2;
       return x;
     }
-    Operand output(size_t i) const override { return real(complex.output(i)); }
-    ConstantWeights constant(size_t) override { return {}; }
-    Slot scratch(size_t bytes) override { return complex.scratch(bytes); }
-    void may_share(size_t, size_t) override {}
-    void enters_memory(size_t o) override { complex.enters_memory(o); }
-    bool reference_only() const override { return false; }
-    Lowering& complex;
+    Operand output(size_t i) const override { return real(given.output(i)); }
     const Slot twice;
   };
 
@@ -263,39 +250,25 @@ class ComplexProduct final : public Kernel {
   std::unique_ptr<Kernel> product_;
 };
 
-std::unique_ptr<Kernel> lower_complex_product(Lowering& lowering) {
+}  // namespace
+
+std::unique_ptr<Kernel> complex_product(Lowering& lowering) { return std::make_unique<ComplexProduct>(lowering); }
+
+std::unique_ptr<Kernel> blocked_product(Lowering& lowering) {
   const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
-  if (!lowering.reference_only()) return std::make_unique<ComplexProduct>(lowering);
   const Products products(a.dims, b.dims, c.dims);
-  return plain_kernel(products, a, b, c);
+  if (lowering.reference_only()) return plain_kernel(products, a, b, c);
+  const auto build = [&]<class T>(Type<T>) {
+    return kernel([products, blocks = Blocks(products), a = a.slot, b = b.slot, c = c.slot](Frame& f) {
+      multiply<T>(products, blocks, f.at<T>(a), f.at<T>(b), f.at<T>(c));
+    });
+  };
+  if (c.dtype == DType::float32) return build(Type<float>{});
+  if (c.dtype == DType::float64) return build(Type<double>{});
+  unsupported(lowering, c.dtype);
 }
 
-std::unique_ptr<Kernel> lower_matrix_multiplication(Lowering& lowering) {
-  const Operand a = lowering.input(0), b = lowering.input(1), c = lowering.output();
-  if (is_complex(c.dtype)) return lower_complex_product(lowering);
-  if (!is_inexact(c.dtype) && !lowering.reference_only()) return integer_product(lowering);
-  const Products products(a.dims, b.dims, c.dims);
-  if (lowering.reference_only() || !is_inexact(c.dtype)) return plain_kernel(products, a, b, c);
-  return dispatch_float(lowering, c.dtype, [&](auto type) -> std::unique_ptr<Kernel> {
-    using T = typename decltype(type)::type;
-    const Blocks blocks(products);
-    if constexpr (is_half_type<T>) {
-      const int64_t na = a.elements(), nb = b.elements(), nc = c.elements();
-      const Slot scratch = lowering.scratch(static_cast<size_t>(na + nb + nc) * sizeof(float));
-      return kernel([products, blocks, na, nb, nc, scratch, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
-        float *fa = f.at<float>(scratch), *fb = fa + na, *fc = fb + nb;
-        convert(f.at<T>(a), fa, na);
-        convert(f.at<T>(b), fb, nb);
-        multiply(products, blocks, fa, fb, fc);
-        convert(fc, f.at<T>(c), nc);
-      });
-    } else {
-      return kernel([products, blocks, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
-        multiply<T>(products, blocks, f.at<T>(a), f.at<T>(b), f.at<T>(c));
-      });
-    }
-  });
-}
+namespace {
 
 // Compute the Hamming distances between rows of a and rows of b, that is, the numbers of differing bits, as elements of
 // type R.
@@ -336,9 +309,6 @@ std::unique_ptr<Kernel> lower_hamming_distance(Lowering& lowering) {
 
 }  // namespace
 
-const Kernels matrix_kernels("matrix", [] {
-  define_kernel("matrix_multiplication", lower_matrix_multiplication);
-  define_kernel("hamming_distance", lower_hamming_distance);
-});
+const Kernels matrix_kernels("matrix", [] { define_kernel("hamming_distance", lower_hamming_distance); });
 
 }  // namespace mpsgraph::cpu

@@ -6,7 +6,9 @@
 #include <array>
 #include <tuple>
 
+#include "backends/cpu/onednn_kernel.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -335,9 +337,17 @@ bool onednn_packs(int64_t rows, int64_t columns, int64_t steps, bool transposed)
   return !needs_packing(transposed) || !cuts_to_pack(2, rows, columns, most_blocks(rows * columns * steps)).empty();
 }
 
-std::unique_ptr<Kernel> onednn_product(Lowering& lowering, const Epilogue& epilogue, bool take_reference) {
+Offer onednn_product(Lowering& lowering) {
+  const Operand a = lowering.input(0), result = lowering.output();
+  if (!onednn_type(a.dtype) || multiplies_in_float32(a.dtype))
+    return decline(cat("does not multiply ", a.dtype, " on this processor"));
+  if (result.elements() == 0 || a.elements() == 0) return decline("an operand is empty");
+  if (result.dims.size() > static_cast<size_t>(DNNL_MAX_NDIMS)) return decline("has too many dimensions");
+  const Epilogue epilogue(lowering.operation());
   auto kernel = std::make_unique<OnednnProduct>(lowering, epilogue);
-  return kernel->make(lowering, epilogue, take_reference) ? std::move(kernel) : nullptr;
+  const bool fused = lowering.operation().is("fused_matrix_multiplication");
+  if (!kernel->make(lowering, epilogue, fused)) return decline("oneDNN has no implementation");
+  return kernel;
 }
 
 }  // namespace mpsgraph::cpu

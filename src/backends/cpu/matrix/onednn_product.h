@@ -1,14 +1,12 @@
 // Matmul with oneDNN: transposes become strides; bias, residual, and activation become post-operations.
 #pragma once
 
-#include <memory>
-
-#include "backends/cpu/onednn_kernel.h"
+#include "backends/cpu/kernel_table.h"
 
 namespace mpsgraph::cpu {
 
-// Build the kernel, or return null if oneDNN has no implementation. oneDNN's slow reference implementation is used only
-// if `take_reference` is true.
-std::unique_ptr<Kernel> onednn_product(Lowering& lowering, const Epilogue& epilogue, bool take_reference);
+// A candidate for matmuls of float32 and, where oneDNN supports it, bfloat16. It takes oneDNN's slow reference
+// implementation only for fused operations, which have no other kernel for every case.
+Offer onednn_product(Lowering& lowering);
 
 }  // namespace mpsgraph::cpu

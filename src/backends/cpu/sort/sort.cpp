@@ -4,8 +4,8 @@
 // sorted by one thread; a single long row is sorted by all threads together. If the axis is not the last one, a
 // transpose first moves it to the end, and a second transpose restores the order of axes afterwards.
 
-#include "backends/cpu/environment.h"
 #include "backends/cpu/instruction_set.h"
+#include "backends/cpu/kernel_table.h"
 #include "backends/cpu/shape/strided_copy.h"
 #include "backends/cpu/sort/sort_buckets.h"
 #include "backends/cpu/sort/sort_keys.h"
@@ -155,10 +155,8 @@ bool sorts_keys_in_vectors() { return instruction_set() == "AVX-512"; }
 
 bool sorts_words_by_buckets() {
   static const bool buckets = [] {
-    const std::string_view wish = asked_for("MPSGRAPH_SORT", {"buckets", "quicksort"});
-    if (!wish.empty()) return wish == "buckets";
 #if defined(__x86_64__)
-    return !__builtin_cpu_is("intel");
+    return wanted("buckets").value_or(!__builtin_cpu_is("intel"));
 #else
     return true;
 #endif

@@ -1,0 +1,182 @@
+// The tables of kernels for convolutions and their gradients, in the order in which they are tried.
+#include "backends/cpu/convolution/convolution.h"
+#include "backends/cpu/convolution/convolution_depthwise.h"
+#include "backends/cpu/convolution/convolution_tap_kernels.h"
+#include "backends/cpu/convolution/convolution_taps.h"
+#include "backends/cpu/convolution/convolution_winograd.h"
+#include "backends/cpu/convolution/onednn_convolution.h"
+#include "backends/cpu/kernel_table.h"
+#include "backends/cpu/product_epilogue.h"
+#include "backends/cpu/wide_kernels.h"
+
+namespace mpsgraph::cpu {
+namespace {
+
+// With fewer source channels, the input gradient does not use one matmul per tap, because the panel of a tap would be
+// mostly empty.
+constexpr int64_t few_channels = 8;
+
+// A convolution or one of its gradients, as all candidates see it.
+struct Convolution {
+  ConvolutionPart part;
+  Operand weights;  // or their gradient
+  ConvolutionPlan plan;
+  ProductEpilogue extras;
+
+  explicit Convolution(const Lowering& lowering) : Convolution(lowering, part_of(lowering.operation())) {}
+  bool is(ConvolutionPart wanted) const { return part == wanted; }
+
+ private:
+  Convolution(const Lowering& lowering, ConvolutionPart part)
+      : part(part),
+        weights(part == ConvolutionPart::weights_gradient ? lowering.output() : lowering.input(1)),
+        plan(plan_of(lowering, part)),
+        extras(epilogue_of(lowering)) {}
+
+  static ConvolutionPart part_of(const Operation& operation) {
+    return operation.kind().ends_with("_data_gradient")      ? ConvolutionPart::data_gradient
+           : operation.kind().ends_with("_weights_gradient") ? ConvolutionPart::weights_gradient
+                                                             : ConvolutionPart::forward;
+  }
+  static ConvolutionPlan plan_of(const Lowering& lowering, ConvolutionPart part) {
+    const Dims first = lowering.input(0).dims, second = lowering.input(1).dims, result = lowering.output().dims;
+    const ops::Convolution c(lowering.attributes());
+    switch (part) {
+      case ConvolutionPart::forward: return {c, first, second, result};
+      case ConvolutionPart::data_gradient: return {c, result, second, first};
+      case ConvolutionPart::weights_gradient: return {c, second, result, first};
+    }
+    __builtin_unreachable();
+  }
+};
+
+// The reason why kernels decline that read weights in row-major layout, or an empty string.
+std::string wrong_weights(const Convolution& c) { return c.weights.layout ? "the weights are in oneDNN's layout" : ""; }
+
+Offer depthwise(Lowering& lowering) {
+  const Convolution c(lowering);
+  if (c.weights.dtype != DType::float32) return decline(cat("computes only float32, not ", c.weights.dtype));
+  if (c.is(ConvolutionPart::weights_gradient)) return decline("computes no gradients with respect to weights");
+  if (const std::string reason = wrong_weights(c); !reason.empty()) return decline(reason);
+  auto kernel = c.is(ConvolutionPart::forward) ? depthwise_convolution(lowering, c.plan, c.extras)
+                                               : depthwise_data_gradient(lowering, c.plan);
+  if (!kernel) return decline("is not depthwise with channels last, has many taps, or is a gradient with strides");
+  return kernel;
+}
+
+Offer depthwise_gradient(Lowering& lowering) {
+  const Convolution c(lowering);
+  if (c.weights.dtype != DType::float32) return decline(cat("computes only float32, not ", c.weights.dtype));
+  if (c.is(ConvolutionPart::forward)) return decline("computes only gradients");
+  if (c.is(ConvolutionPart::data_gradient) && c.weights.layout) return decline(wrong_weights(c));
+  auto kernel = c.is(ConvolutionPart::weights_gradient) ? depthwise_weights_gradient(lowering, c.plan)
+                                                        : depthwise_strided_data_gradient(lowering, c.plan);
+  if (!kernel) return decline("is not depthwise with channels last, or has many taps");
+  return kernel;
+}
+
+Offer planes(Lowering& lowering) {
+  const Convolution c(lowering);
+  if (!c.is(ConvolutionPart::forward)) return decline("computes no gradients");
+  if (c.weights.dtype != DType::float32) return decline(cat("computes only float32, not ", c.weights.dtype));
+  if (const std::string reason = wrong_weights(c); !reason.empty()) return decline(reason);
+  auto kernel = depthwise_planes(lowering, c.plan, c.extras);
+  if (!kernel) return decline("is not depthwise with channels first and adjacent taps");
+  return kernel;
+}
+
+// The reason why kernels that compute one matmul per filter tap decline, or an empty string.
+std::string not_by_taps(const Convolution& c) {
+  if (const std::string reason = wrong_weights(c); !reason.empty()) return reason;
+  if (runs_by_taps(c.plan, c.weights.dtype)) return "";
+  return "needs channels last, one group, and float32, or bfloat16 with even numbers of channels";
+}
+
+TapPlan taps_of(const Convolution& c) {
+  return c.is(ConvolutionPart::data_gradient) ? TapPlan::data_gradient(c.plan) : TapPlan::forward(c.plan);
+}
+
+bool has_few_channels(const Convolution& c) {
+  return c.is(ConvolutionPart::data_gradient) && c.plan.inputs < few_channels;
+}
+
+Offer winograd(Lowering& lowering) {
+  const Convolution c(lowering);
+  if (const std::string reason = not_by_taps(c); !reason.empty()) return decline(reason);
+  if (c.weights.dtype != DType::float32) return decline(cat("computes only float32, not ", c.weights.dtype));
+  if (has_few_channels(c)) return decline("the source has few channels");
+  TapPlan plan = taps_of(c);
+  std::optional<WinogradPlan> tiles = winograd_plan(c.plan, plan, c.part);
+  if (!tiles) return decline("is not square, or would not be faster than matmuls per tap");
+  TapWeights weights(c.plan, plan, c.is(ConvolutionPart::data_gradient));
+  if (c.is(ConvolutionPart::weights_gradient))
+    return winograd_weights_gradient(lowering, std::move(*tiles), std::move(weights));
+  return winograd_product(lowering, std::move(*tiles), std::move(weights), c.extras);
+}
+
+Offer taps(Lowering& lowering) {
+  const Convolution c(lowering);
+  if (const std::string reason = not_by_taps(c); !reason.empty()) return decline(reason);
+  if (has_few_channels(c)) return decline("the source has few channels");
+  TapPlan plan = taps_of(c);
+  const bool complete = static_cast<int64_t>(plan.taps.size()) == c.plan.taps();
+  TapWeights weights(c.plan, plan, c.is(ConvolutionPart::data_gradient));
+  if (c.is(ConvolutionPart::weights_gradient))
+    return tap_weights_gradient(lowering, c.weights.dtype, std::move(plan), std::move(weights), complete);
+  return tap_product(lowering, c.weights.dtype, std::move(plan), std::move(weights), c.extras);
+}
+
+Offer scatter(Lowering& lowering) {
+  const Convolution c(lowering);
+  if (const std::string reason = not_by_taps(c); !reason.empty()) return decline(reason);
+  if (!has_few_channels(c)) return decline("computes only gradients with respect to an input of few channels");
+  if (c.weights.dtype != DType::float32) return decline(cat("computes only float32, not ", c.weights.dtype));
+  const ConvolutionPlan& p = c.plan;
+  const int threads = threads_for(p.y.n * p.y.pixels() * p.taps() * p.inputs * p.outputs);
+  // If windows overlap, each image is processed by a single thread, so there must be at least as many images as
+  // threads.
+  if (p.x.n < threads && !windows_lie_apart(p))
+    return decline("windows overlap, and there are fewer images than threads");
+  return tap_scatter(lowering, p, threads);
+}
+
+Offer in_float32(Lowering& lowering) {
+  const DType dtype = lowering.output().dtype;
+  if (wide_float(dtype) == dtype) return decline("converts only float16 and bfloat16");
+  return widened_kernel(lowering, dtype, DType::float32, make_kernel);
+}
+
+Offer patches(Lowering& lowering) {
+  const Convolution c(lowering);
+  if (const std::string reason = wrong_weights(c); !reason.empty()) return decline(reason);
+  std::unique_ptr<Kernel> kernel = c.is(ConvolutionPart::forward)         ? convolve(lowering, c.plan)
+                                   : c.is(ConvolutionPart::data_gradient) ? convolve_back(lowering, c.plan)
+                                                                          : convolve_weights(lowering, c.plan);
+  const int64_t inner = c.plan.y.sc;  // elements between channels
+  return with_epilogue(std::move(kernel), c.extras, lowering.output(), c.plan.y.c, inner);
+}
+
+std::vector<Candidate> candidates() {
+  return {{"depthwise", depthwise},
+          {"depthwise_planes", planes},
+          {"winograd", winograd},
+          {"taps", taps},
+          {"scatter", scatter},
+#ifdef MPSGRAPH_ONEDNN
+          {"onednn", onednn_convolution},
+#endif
+          {"depthwise_gradient", depthwise_gradient},
+          {"in_float32", in_float32},
+          {"patches", patches}};
+}
+
+}  // namespace
+
+const Kernels convolution_candidates_kernels("convolution_candidates", [] {
+  for (const ConvolutionKinds& kinds : convolution_kinds)
+    for (const std::string_view kind : {kinds.forward, kinds.data_gradient, kinds.weights_gradient})
+      define_candidates(kind, candidates());
+  define_candidates("fused_convolution2d", candidates());
+});
+
+}  // namespace mpsgraph::cpu
