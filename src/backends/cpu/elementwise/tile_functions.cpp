@@ -13,6 +13,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/elementwise/double_functions.h"
+#include "backends/cpu/elementwise/formulas.h"
 #include "backends/cpu/elementwise/tile_loops.h"
 #include "backends/cpu/instruction_set.h"
 #include "mpsgraph/core/errors.h"
@@ -20,17 +21,80 @@
 namespace mpsgraph::cpu {
 namespace {
 
-// Clamp x to [low, high]. If low > high, the result is `high`. NaN is preserved.
-template <class T>
-T clamp(T x, T low, T high) {
-  const T raised = x < low ? low : x;
-  return raised > high ? high : raised;
-}
+// The elementary steps of the formulas, for single elements.
+struct DoubleSteps {
+  using V = double;
+  using M = bool;
+  static V splat(double x) { return x; }
+  static V choose(M mask, V a, V b) { return mask ? a : b; }
+  static M less(V a, V b) { return a < b; }
+  static M less_or_equal(V a, V b) { return a <= b; }
+  static M equal(V a, V b) { return a == b; }
+  static M not_equal(V a, V b) { return a != b; }
+  static M is_nan(V x) { return x != x; }
+  static V least(V a, V b) { return a < b ? a : b; }
+  static V greatest(V a, V b) { return a > b ? a : b; }
+  static V absolute(V x) { return std::fabs(x); }
+  static V with_sign_of(V magnitude, V sign) { return std::copysign(magnitude, sign); }
+  static V sqrt(V x) { return std::sqrt(x); }
+  static V floor(V x) { return std::floor(x); }
+  static V ceil(V x) { return std::ceil(x); }
+  static V truncate(V x) { return std::trunc(x); }
+  static V rint(V x) { return std::nearbyint(x); }
+};
 
 template <class T>
+struct IntegerSteps {
+  using V = T;
+  using M = bool;
+  // Compute in at least 32 bits. C++ would promote shorter unsigned types to int, and products of int could overflow.
+  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
+  static V splat(int x) { return static_cast<T>(x); }
+  static V choose(M mask, V a, V b) { return mask ? a : b; }
+  static M less(V a, V b) { return a < b; }
+  static M less_or_equal(V a, V b) { return a <= b; }
+  static M equal(V a, V b) { return a == b; }
+  static M not_equal(V a, V b) { return a != b; }
+  static V least(V a, V b) { return a < b ? a : b; }
+  static V greatest(V a, V b) { return a < b ? b : a; }
+  static V sum(V a, V b) { return static_cast<T>(U(a) + U(b)); }
+  static V difference(V a, V b) { return static_cast<T>(U(a) - U(b)); }
+  static V product(V a, V b) { return static_cast<T>(U(a) * U(b)); }
+  static V both(V a, V b) { return static_cast<T>(a & b); }
+  static V either(V a, V b) { return static_cast<T>(a | b); }
+  static V differ(V a, V b) { return static_cast<T>(a ^ b); }
+  static V inverse(V x) { return static_cast<T>(~x); }
+};
+
+// Booleans are bytes, of which every value but 0 is true. These functions avoid `&&` and `||`, whose short-circuiting
+// would prevent vectorization.
+struct BooleanSteps {
+  using M = uint8_t;
+  static M both(M a, M b) { return (a != 0) & (b != 0); }
+  static M either(M a, M b) { return (a | b) != 0; }
+  static M differ(M a, M b) { return (a != 0) != (b != 0); }
+  static M inverse(M x) { return x == 0; }
+};
+
+// Entries of the functions below, each of which returns the loop of the operation `k`. T is the element type, and F
+// the formulas.
+#define UNARY(NAME) \
+  if (k == #NAME) return unary<T, T>([](T x) -> T { return F::NAME(x); });
+#define TEST(NAME) \
+  if (k == #NAME) return unary<uint8_t, T>([](T x) -> uint8_t { return F::NAME(x); });
+#define BINARY(NAME) \
+  if (k == #NAME) return binary<T, T>([](T a, T b) -> T { return F::NAME(a, b); }, m);
+#define COMMUTATIVE(NAME) \
+  if (k == #NAME) return commutative<T, T>([](T a, T b) -> T { return F::NAME(a, b); }, m);
+#define TERNARY(NAME) \
+  if (k == #NAME) return ternary<T, T>([](T a, T b, T c) -> T { return F::NAME(a, b, c); }, m);
+#define EQUALITY(NAME) \
+  if (k == #NAME) return commutative<uint8_t, T>([](T a, T b) -> uint8_t { return F::NAME(a, b); }, m);
+
+template <class F, class T>
 TileFunction order(std::string_view k, ScalarMask m) {
-  const auto less = [](T a, T b) { return a < b; };
-  const auto at_most = [](T a, T b) { return a <= b; };
+  const auto less = [](T a, T b) { return F::less_than(a, b); };
+  const auto at_most = [](T a, T b) { return F::less_than_or_equal_to(a, b); };
   if (k == "less_than") return binary<uint8_t, T>(less, m);
   if (k == "less_than_or_equal_to") return binary<uint8_t, T>(at_most, m);
   if (k == "greater_than") return opposite<uint8_t, T>(less, m);
@@ -65,85 +129,48 @@ TileFunction double_function(std::string_view k, ScalarMask m) {
 
 TileFunction float64_tile(std::string_view k, ScalarMask m) {
   using T = double;
+  using F = FloatFormulas<DoubleSteps>;
   if (const TileFunction vectors = double_function(k, m)) return vectors;
-#define UNARY(KIND, EXPR) \
-  if (k == KIND) return unary<T, T>([](T x) -> T { return EXPR; });
-#define PREDICATE(KIND, EXPR) \
-  if (k == KIND) return unary<uint8_t, T>([](T x) -> bool { return EXPR; });
-#define BINARY(KIND, EXPR) \
-  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
-#define COMMUTATIVE(KIND, EXPR) \
-  if (k == KIND) return commutative<T, T>([](T a, T b) -> T { return EXPR; }, m);
-#define LONG(KIND, EXPR) \
-  if (k == KIND) return long_binary<T, T>([](T a, T b) -> T { return EXPR; }, m);
-#define TERNARY(KIND, EXPR) \
-  if (k == KIND) return ternary<T, T>([](T a, T b, T c) -> T { return EXPR; }, m);
-  if (k == "identity" || k == "conjugate") return unary<T, T>([](T x) { return x; });
-  UNARY("exponent", std::exp(x))
-  UNARY("exponent_base2", std::exp2(x))
-  UNARY("exponent_base10", std::pow(10., x))
-  UNARY("logarithm", std::log(x))
-  UNARY("logarithm_base2", std::log2(x))
-  UNARY("logarithm_base10", std::log10(x))
-  if (k == "square" || k == "absolute_square") return unary<T, T>([](T x) { return x * x; });
-  UNARY("square_root", std::sqrt(x))
-  if (k == "reciprocal_square_root" || k == "reverse_square_root")
-    return unary<T, T>([](T x) { return 1 / std::sqrt(x); });
-  UNARY("reciprocal", 1 / x)
-  UNARY("absolute", std::fabs(x))
-  UNARY("negative", -x)
-  UNARY("sign", x > 0 ? 1 : x < 0 ? -1 : x)
-  UNARY("ceil", std::ceil(x))
-  UNARY("floor", std::floor(x))
-  UNARY("round", std::round(x))
-  UNARY("rint", std::nearbyint(x))
-  UNARY("truncate", std::trunc(x))
-  UNARY("sin", std::sin(x))
-  UNARY("cos", std::cos(x))
-  UNARY("tan", std::tan(x))
-  UNARY("sinh", std::sinh(x))
-  UNARY("cosh", std::cosh(x))
-  UNARY("tanh", std::tanh(x))
-  UNARY("asin", std::asin(x))
-  UNARY("acos", std::acos(x))
-  UNARY("atan", std::atan(x))
-  UNARY("asinh", std::asinh(x))
-  UNARY("acosh", std::acosh(x))
-  UNARY("atanh", std::atanh(x))
-  UNARY("erf", std::erf(x))
-  UNARY("relu", x < 0 ? 0 : x)
-  UNARY("sigmoid", sigmoid(x))
-  PREDICATE("is_nan", std::isnan(x))
-  PREDICATE("is_infinite", std::isinf(x))
-  PREDICATE("is_finite", std::isfinite(x))
-  PREDICATE("signbit", std::signbit(x))
-  COMMUTATIVE("addition", a + b)
-  BINARY("subtraction", a - b)
-  COMMUTATIVE("multiplication", a * b)
-  BINARY("division", a / b)
-  BINARY("division_no_nan", b == 0 ? 0 : a / b)
-  BINARY("minimum", b != b || a < b ? a : b)
-  BINARY("maximum", b != b || a > b ? a : b)
-  BINARY("minimum_with_nan_propagation", a < b || a != a ? a : b)
-  BINARY("maximum_with_nan_propagation", a > b || a != a ? a : b)
-  LONG("power", power(a, b))
-  LONG("modulo", modulo(a, b))
-  LONG("floor_modulo", floor_modulo(a, b))
-  LONG("atan2", std::atan2(a, b))
-  BINARY("relu_gradient", b > 0 ? a : 0)
-  BINARY("leaky_relu", a >= 0 ? a : a * b)
-  LONG("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
-  TERNARY("leaky_relu_gradient", b >= 0 ? a : a * c)
-  TERNARY("clamp", clamp(a, b, c))
-#undef UNARY
-#undef PREDICATE
-#undef BINARY
-#undef COMMUTATIVE
-#undef LONG
-#undef TERNARY
-  if (k == "equal") return commutative<uint8_t, T>([](T a, T b) { return a == b; }, m);
-  if (k == "not_equal") return commutative<uint8_t, T>([](T a, T b) { return a != b; }, m);
-  return order<T>(k, m);
+  MPSGRAPH_UNARY_FLOATS(UNARY)
+  MPSGRAPH_COMMUTATIVE_FLOATS(COMMUTATIVE)
+  MPSGRAPH_BINARY_FLOATS(BINARY)
+  MPSGRAPH_TERNARY_FLOATS(TERNARY)
+  MPSGRAPH_EQUALITIES(EQUALITY)
+  MPSGRAPH_FLOAT_TESTS(TEST)
+  // Functions of the C library.
+#define FUNCTION(NAME, RESULT) \
+  if (k == NAME) return unary<T, T>([](T x) -> T { return RESULT; });
+#define FUNCTION_OF_TWO(NAME, RESULT) \
+  if (k == NAME) return long_binary<T, T>([](T a, T b) -> T { return RESULT; }, m);
+  FUNCTION("exponent", std::exp(x))
+  FUNCTION("exponent_base2", std::exp2(x))
+  FUNCTION("exponent_base10", std::pow(10., x))
+  FUNCTION("logarithm", std::log(x))
+  FUNCTION("logarithm_base2", std::log2(x))
+  FUNCTION("logarithm_base10", std::log10(x))
+  FUNCTION("sin", std::sin(x))
+  FUNCTION("cos", std::cos(x))
+  FUNCTION("tan", std::tan(x))
+  FUNCTION("sinh", std::sinh(x))
+  FUNCTION("cosh", std::cosh(x))
+  FUNCTION("tanh", std::tanh(x))
+  FUNCTION("asin", std::asin(x))
+  FUNCTION("acos", std::acos(x))
+  FUNCTION("atan", std::atan(x))
+  FUNCTION("asinh", std::asinh(x))
+  FUNCTION("acosh", std::acosh(x))
+  FUNCTION("atanh", std::atanh(x))
+  FUNCTION("erf", std::erf(x))
+  FUNCTION("sigmoid", sigmoid(x))
+  FUNCTION_OF_TWO("sigmoid_gradient", a * sigmoid(b) * (1 - sigmoid(b)))
+  FUNCTION_OF_TWO("power", power(a, b))
+  FUNCTION_OF_TWO("modulo", modulo(a, b))
+  FUNCTION_OF_TWO("floor_modulo", floor_modulo(a, b))
+  FUNCTION_OF_TWO("atan2", std::atan2(a, b))
+#undef FUNCTION
+#undef FUNCTION_OF_TWO
+  if (k == "signbit") return unary<uint8_t, T>([](T x) -> bool { return std::signbit(x); });
+  return order<F, T>(k, m);
 }
 
 // Integer division and remainder never trap: dividing by zero gives 0, and the smallest integer divided by -1 wraps.
@@ -181,82 +208,46 @@ T integer_power(T base, T exponent) {
 // integers.
 template <class T>
 TileFunction unsigned_tile(std::string_view k, ScalarMask m) {
-  // Compute in at least 32 bits. C++ would promote shorter unsigned types to int, and products of int could overflow.
-  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;
-#define UNARY(KIND, EXPR) \
-  if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
-#define BINARY(KIND, EXPR) \
-  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
-#define COMMUTATIVE(KIND, EXPR) \
-  if (k == KIND) return commutative<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
-  if (k == "identity" || k == "conjugate" || k == "ceil" || k == "floor" || k == "round" || k == "rint" ||
-      k == "truncate")
-    return unary<T, T>([](T x) { return x; });
-  if (k == "square" || k == "absolute_square") return unary<T, T>([](T x) { return static_cast<T>(U(x) * U(x)); });
-  UNARY("negative", U(0) - U(x))
-  UNARY("bitwise_not", ~x)
-  UNARY("bitwise_population_count", std::popcount(x))
-  COMMUTATIVE("addition", U(a) + U(b))
-  BINARY("subtraction", U(a) - U(b))
-  COMMUTATIVE("multiplication", U(a) * U(b))
-  COMMUTATIVE("bitwise_and", a & b)
-  COMMUTATIVE("bitwise_or", a | b)
-  COMMUTATIVE("bitwise_xor", a ^ b)
-#undef UNARY
-#undef BINARY
-#undef COMMUTATIVE
-  if (k == "equal") return commutative<uint8_t, T>([](T a, T b) { return a == b; }, m);
-  if (k == "not_equal") return commutative<uint8_t, T>([](T a, T b) { return a != b; }, m);
+  using F = IntegerFormulas<IntegerSteps<T>>;
+  MPSGRAPH_UNARY_INTEGERS(UNARY)
+  MPSGRAPH_COMMUTATIVE_INTEGERS(COMMUTATIVE)
+  MPSGRAPH_BINARY_INTEGERS(BINARY)
+  MPSGRAPH_EQUALITIES(EQUALITY)
+  if (k == "bitwise_population_count") return unary<T, T>([](T x) -> T { return static_cast<T>(std::popcount(x)); });
   return nullptr;
 }
 
 template <class T>
 TileFunction integer_tile(std::string_view k, ScalarMask m) {
   if (const TileFunction either = unsigned_tile<std::make_unsigned_t<T>>(k, m)) return either;
-  // an unsigned type, so that arithmetic wraps
-  using U = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
+  using F = IntegerFormulas<IntegerSteps<T>>;
+  MPSGRAPH_UNARY_ORDERED_INTEGERS(UNARY)
+  MPSGRAPH_COMMUTATIVE_ORDERED_INTEGERS(COMMUTATIVE)
+  MPSGRAPH_BINARY_ORDERED_INTEGERS(BINARY)
+  MPSGRAPH_TERNARY_ORDERED_INTEGERS(TERNARY)
+  MPSGRAPH_INTEGER_TESTS(TEST)
+  using U = typename IntegerSteps<T>::U;
   constexpr int bits = sizeof(T) * 8;
-#define UNARY(KIND, EXPR) \
-  if (k == KIND) return unary<T, T>([](T x) -> T { return static_cast<T>(EXPR); });
-#define BINARY(KIND, EXPR) \
-  if (k == KIND) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
-#define LONG(KIND, EXPR) \
-  if (k == KIND) return long_binary<T, T>([](T a, T b) -> T { return static_cast<T>(EXPR); }, m);
-  UNARY("absolute", x < 0 ? U(0) - U(x) : U(x))
-  UNARY("sign", (x > 0) - (x < 0))
-  UNARY("relu", x > 0 ? x : 0)
+#define SHIFT(NAME, RESULT) \
+  if (k == NAME) return binary<T, T>([](T a, T b) -> T { return static_cast<T>(RESULT); }, m);
+  SHIFT("bitwise_left_shift", b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
+  SHIFT("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
+#undef SHIFT
   if (k == "division" || k == "division_no_nan") return long_binary<T, T>([](T a, T b) { return quotient(a, b); }, m);
-  LONG("modulo", remainder(a, b))
-  LONG("floor_modulo", floor_remainder(a, b))
-  LONG("power", integer_power(a, b))
-  if (k == "minimum" || k == "minimum_with_nan_propagation")
-    return commutative<T, T>([](T a, T b) { return a < b ? a : b; }, m);
-  if (k == "maximum" || k == "maximum_with_nan_propagation")
-    return commutative<T, T>([](T a, T b) { return a > b ? a : b; }, m);
-  BINARY("relu_gradient", b > 0 ? a : 0)
-  BINARY("bitwise_left_shift", b < 0 || b >= static_cast<T>(bits) ? 0 : U(a) << b)
-  BINARY("bitwise_right_shift", b < 0 || b >= static_cast<T>(bits) ? (a < 0 ? -1 : 0) : a >> b)
-#undef UNARY
-#undef BINARY
-#undef LONG
-  if (k == "clamp") return ternary<T, T>([](T a, T b, T c) -> T { return clamp(a, b, c); }, m);
-  if (k == "signbit") return unary<uint8_t, T>([](T x) { return x < 0; });
+  if (k == "modulo") return long_binary<T, T>([](T a, T b) { return remainder(a, b); }, m);
+  if (k == "floor_modulo") return long_binary<T, T>([](T a, T b) { return floor_remainder(a, b); }, m);
+  if (k == "power") return long_binary<T, T>([](T a, T b) { return integer_power(a, b); }, m);
   if (k == "is_nan" || k == "is_infinite") return unary<uint8_t, T>([](T) { return false; });
   if (k == "is_finite") return unary<uint8_t, T>([](T) { return true; });
-  return order<T>(k, m);
+  return order<F, T>(k, m);
 }
 
-// These functions avoid `&&` and `||`, whose short-circuiting would prevent vectorization.
 TileFunction boolean_tile(std::string_view k, ScalarMask m) {
   using T = uint8_t;
-  if (k == "identity") return unary<T, T>([](T x) { return x; });
-  if (k == "not") return unary<T, T>([](T x) { return !x; });
-  if (k == "logical_and") return commutative<T, T>([](T a, T b) { return T((a != 0) & (b != 0)); }, m);
-  if (k == "logical_or") return commutative<T, T>([](T a, T b) { return T((a | b) != 0); }, m);
-  if (k == "logical_nand") return commutative<T, T>([](T a, T b) { return T((a == 0) | (b == 0)); }, m);
-  if (k == "logical_nor") return commutative<T, T>([](T a, T b) { return T((a | b) == 0); }, m);
-  if (k == "logical_xor" || k == "not_equal") return commutative<T, T>([](T a, T b) { return !a != !b; }, m);
-  if (k == "logical_xnor" || k == "equal") return commutative<T, T>([](T a, T b) { return !a == !b; }, m);
+  using F = MaskFormulas<BooleanSteps>;
+  UNARY(identity)
+  if (k == "not") return unary<T, T>([](T x) { return F::logical_not(x); });
+  MPSGRAPH_BINARY_MASKS(COMMUTATIVE)
   const auto less = [](T a, T b) { return T((a == 0) & (b != 0)); };
   const auto at_most = [](T a, T b) { return T((a == 0) | (b != 0)); };
   if (k == "less_than") return binary<T, T>(less, m);
@@ -265,6 +256,12 @@ TileFunction boolean_tile(std::string_view k, ScalarMask m) {
   if (k == "greater_than_or_equal_to") return opposite<T, T>(at_most, m);
   return nullptr;
 }
+#undef UNARY
+#undef TEST
+#undef BINARY
+#undef COMMUTATIVE
+#undef TERNARY
+#undef EQUALITY
 
 // ---- casts
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "backends/cpu/elementwise/double_math.h"
+#include "backends/cpu/elementwise/formulas.h"
 #include "backends/cpu/elementwise/vector_math.h"
 
 namespace mpsgraph::cpu::jit {
@@ -86,6 +87,12 @@ struct Steps {
   static V less(V a, V b) { return compare(jit::less, a, b); }
   static V less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
   static V equal(V a, V b) { return compare(jit::equal, a, b); }
+  static M not_equal(V a, V b) { return compare(jit::not_equal, a, b); }
+  static M is_nan(V x) { return compare(jit::unordered, x, x); }
+  static V floor(V x) { return unary(Kind::round, x, 1); }
+  static V ceil(V x) { return unary(Kind::round, x, 2); }
+  static V truncate(V x) { return unary(Kind::round, x, 3); }
+  static V rint(V x) { return unary(Kind::round, x, 0); }
   static M ordered(V a, V b) { return compare(jit::ordered, a, b); }
   static M negative(V x) { return shift_right(x, 31); }  // also true for -0
   static V sqrt(V x) { return unary(Kind::square_root, x); }
@@ -145,201 +152,110 @@ using Doubles = DoubleMath<DoubleSteps>;
 
 Value zero() { return constant(0); }
 Value one() { return constant(1); }
-Value every() { return bits(-1); }
-Value is_nan(Value x) { return compare(unordered, x, x); }
+Value is_nan(Value x) { return Steps::is_nan(x); }
 Value both(Value a, Value b) { return binary(Kind::bitwise_and, a, b); }
 Value either(Value a, Value b) { return binary(Kind::bitwise_or, a, b); }
 Value differ(Value a, Value b) { return binary(Kind::bitwise_xor, a, b); }
-Value inverse(Value a) { return differ(a, every()); }
+Value inverse(Value a) { return differ(a, bits(-1)); }
 Value infinite() { return constant(std::numeric_limits<double>::infinity()); }
-Value rounded(Value x, int how) { return unary(Kind::round, x, how); }
-Value away_from_zero(Value x) {  // rounds ties away from zero
-  const Value a = Steps::absolute(x), t = rounded(a, 3);
-  const Value up = t + choose(compare(less_or_equal, constant(0.5), a - t), one(), zero());
-  return Steps::with_sign_of(up, x);
-}
-// MINPS and MAXPS return their second operand if either is NaN. These functions return the operand that is not NaN.
-Value minimum(Value a, Value b) { return choose(is_nan(a), b, choose(is_nan(b), a, Steps::least(a, b))); }
-Value maximum(Value a, Value b) { return choose(is_nan(a), b, choose(is_nan(b), a, Steps::greatest(a, b))); }
+
+// Integers as wide as a lane; in 64-bit lanes, minimum, maximum, and product require AVX-512.
+bool has_all_integers() { return !wide_lanes() || recording->set == VectorSet::avx512; }
+
+struct IntegerSteps {
+  using V = Value;
+  using M = Value;
+  static V splat(int64_t x) { return jit::bits(x); }
+  static V choose(M mask, V a, V b) { return jit::choose(mask, a, b); }
+  static M less(V a, V b) { return compare(jit::less, a, b); }
+  static M less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
+  static M equal(V a, V b) { return compare(jit::equal, a, b); }
+  static M not_equal(V a, V b) { return compare(jit::not_equal, a, b); }
+  static V least(V a, V b) { return has_all_integers() ? binary(Kind::integer_least, a, b) : choose(less(a, b), a, b); }
+  static V greatest(V a, V b) {
+    return has_all_integers() ? binary(Kind::integer_greatest, a, b) : choose(less(a, b), b, a);
+  }
+  static V sum(V a, V b) { return binary(Kind::integer_add, a, b); }
+  static V difference(V a, V b) { return binary(Kind::integer_subtract, a, b); }
+  static V product(V a, V b) { return has_all_integers() ? binary(Kind::integer_multiply, a, b) : V{}; }
+  static V both(V a, V b) { return jit::both(a, b); }
+  static V either(V a, V b) { return jit::either(a, b); }
+  static V differ(V a, V b) { return jit::differ(a, b); }
+  static V inverse(V x) { return jit::inverse(x); }
+
+ private:
+  static Value made(Comparison how, Value a, Value b) {
+    return {recording->record({.kind = Kind::integer_compare, .stream = how, .a = a.node, .b = b.node})};
+  }
+  static M compare(Comparison how, V a, V b) {
+    if (recording->set == VectorSet::avx512 || how == jit::equal || how == jit::less) return made(how, a, b);
+    return jit::inverse(how == jit::less_or_equal ? made(jit::less, b, a) : made(jit::equal, a, b));
+  }
+};
 
 using Expression = Value (*)(Value a, Value b, Value c);
-#define UNARY(EXPRESSION) [](Value x, Value, Value) -> Value { return EXPRESSION; }
-#define BINARY(EXPRESSION) [](Value a, Value b, Value) -> Value { return EXPRESSION; }
-#define TERNARY(EXPRESSION) [](Value a, Value b, Value c) -> Value { return EXPRESSION; }
-
 using Expressions = std::unordered_map<std::string_view, Expression>;
 
+// Entries of the tables below; F is the class of formulas or functions.
+#define UNARY(NAME) {#NAME, [](Value x, Value, Value) -> Value { return F::NAME(x); }},
+#define BINARY(NAME) {#NAME, [](Value a, Value b, Value) -> Value { return F::NAME(a, b); }},
+#define TERNARY(NAME) {#NAME, [](Value a, Value b, Value c) -> Value { return F::NAME(a, b, c); }},
+#define ORDERS                                                                                                  \
+  MPSGRAPH_ORDERS(BINARY){"greater_than", [](Value a, Value b, Value) -> Value { return F::less_than(b, a); }}, \
+      {"greater_than_or_equal_to", [](Value a, Value b, Value) -> Value { return F::less_than_or_equal_to(b, a); }},
+#define FUNCTION(NAME, FUNCTION) {#NAME, [](Value x, Value, Value) -> Value { return F::FUNCTION(x); }},
+#define FUNCTION_OF_TWO(NAME, FUNCTION) {#NAME, [](Value a, Value b, Value) -> Value { return F::FUNCTION(a, b); }},
+
 const Expressions& functions_of_floats() {
-  static const Expressions table{
-      {"exponent", UNARY(Math::exp(x))},
-      {"exponent_base2", UNARY(Math::exp2(x))},
-      {"exponent_base10", UNARY(Math::exp10(x))},
-      {"logarithm", UNARY(Math::log(x))},
-      {"logarithm_base2", UNARY(Math::log2(x))},
-      {"logarithm_base10", UNARY(Math::log10(x))},
-      {"sinh", UNARY(Math::sinh(x))},
-      {"cosh", UNARY(Math::cosh(x))},
-      {"asin", UNARY(Math::asin(x))},
-      {"acos", UNARY(Math::acos(x))},
-      {"atan", UNARY(Math::atan(x))},
-      {"atan2", BINARY(Math::atan2(a, b))},
-      {"asinh", UNARY(Math::asinh(x))},
-      {"acosh", UNARY(Math::acosh(x))},
-      {"atanh", UNARY(Math::atanh(x))},
-      {"erf", UNARY(Math::erf(x))},
-      {"tanh", UNARY(Math::tanh(x))},
-      {"sigmoid", UNARY(Math::sigmoid(x))},
-      {"sigmoid_gradient", BINARY(Math::sigmoid_gradient(a, b))},
-  };
+  using F = Math;
+  static const Expressions table{MPSGRAPH_UNARY_FUNCTIONS(FUNCTION) MPSGRAPH_BINARY_FUNCTIONS(
+      FUNCTION_OF_TWO) MPSGRAPH_UNARY_FLOAT_FUNCTIONS(FUNCTION) MPSGRAPH_BINARY_FLOAT_FUNCTIONS(FUNCTION_OF_TWO)};
   return table;
 }
 
 const Expressions& functions_of_doubles() {
-  static const Expressions table{
-      {"exponent", UNARY(Doubles::exp(x))},
-      {"exponent_base2", UNARY(Doubles::exp2(x))},
-      {"exponent_base10", UNARY(Doubles::exp10(x))},
-      {"logarithm", UNARY(Doubles::log(x))},
-      {"logarithm_base2", UNARY(Doubles::log2(x))},
-      {"logarithm_base10", UNARY(Doubles::log10(x))},
-      {"sinh", UNARY(Doubles::sinh(x))},
-      {"cosh", UNARY(Doubles::cosh(x))},
-      {"asin", UNARY(Doubles::asin(x))},
-      {"acos", UNARY(Doubles::acos(x))},
-      {"atan", UNARY(Doubles::atan(x))},
-      {"erf", UNARY(Doubles::erf(x))},
-      {"tanh", UNARY(Doubles::tanh(x))},
-      {"sigmoid", UNARY(Doubles::sigmoid(x))},
-      {"sigmoid_gradient", BINARY(Doubles::sigmoid_gradient(a, b))},
-  };
+  using F = Doubles;
+  static const Expressions table{MPSGRAPH_UNARY_FUNCTIONS(FUNCTION) MPSGRAPH_BINARY_FUNCTIONS(FUNCTION_OF_TWO)};
   return table;
 }
 
 const Expressions& float_expressions() {
-  static const Expressions table{
-      {"identity", UNARY(x)},
-      {"conjugate", UNARY(x)},
-      {"square", UNARY(x * x)},
-      {"absolute_square", UNARY(x * x)},
-      {"square_root", UNARY(unary(Kind::square_root, x))},
-      {"reciprocal_square_root", UNARY(one() / unary(Kind::square_root, x))},
-      {"reverse_square_root", UNARY(one() / unary(Kind::square_root, x))},
-      {"reciprocal", UNARY(one() / x)},
-      {"absolute", UNARY(Steps::absolute(x))},
-      {"negative", UNARY(-x)},
-      {"sign", UNARY(choose(compare(less, zero(), x), one(), choose(compare(less, x, zero()), constant(-1), x)))},
-      {"floor", UNARY(rounded(x, 1))},
-      {"ceil", UNARY(rounded(x, 2))},
-      {"truncate", UNARY(rounded(x, 3))},
-      {"rint", UNARY(rounded(x, 0))},
-      {"round", UNARY(away_from_zero(x))},
-      {"relu", UNARY(Steps::greatest(zero(), x))},  // preserves NaN, because greatest returns its second operand
-      {"relu_gradient", BINARY(choose(compare(less, zero(), b), a, zero()))},
-      {"leaky_relu", BINARY(choose(compare(less_or_equal, zero(), a), a, a * b))},
-      {"leaky_relu_gradient", TERNARY(choose(compare(less_or_equal, zero(), b), a, a * c))},
-      {"addition", BINARY(a + b)},
-      {"subtraction", BINARY(a - b)},
-      {"multiplication", BINARY(a * b)},
-      {"division", BINARY(a / b)},
-      {"division_no_nan", BINARY(choose(compare(not_equal, b, zero()), a / b, zero()))},
-      {"minimum", BINARY(minimum(a, b))},
-      {"maximum", BINARY(maximum(a, b))},
-      {"minimum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::least(a, b)))},
-      {"maximum_with_nan_propagation", BINARY(choose(is_nan(a), a, Steps::greatest(a, b)))},
-      // Steps::least and Steps::greatest return their second operand if either is NaN, so a NaN in `a` is preserved
-      {"clamp", TERNARY(Steps::least(c, Steps::greatest(b, a)))},
-      {"equal", BINARY(compare(equal, a, b))},
-      {"not_equal", BINARY(compare(not_equal, a, b))},
-      {"less_than", BINARY(compare(less, a, b))},
-      {"less_than_or_equal_to", BINARY(compare(less_or_equal, a, b))},
-      {"greater_than", BINARY(compare(less, b, a))},
-      {"greater_than_or_equal_to", BINARY(compare(less_or_equal, b, a))},
-      {"is_nan", UNARY(is_nan(x))},
-      {"is_infinite", UNARY(compare(equal, Steps::absolute(x), infinite()))},
-      {"is_finite", UNARY(compare(less, Steps::absolute(x), infinite()))},
+  using F = FloatFormulas<Steps>;
+  static const Expressions table {
+    MPSGRAPH_UNARY_FLOATS(UNARY)
+    MPSGRAPH_COMMUTATIVE_FLOATS(BINARY)
+    MPSGRAPH_BINARY_FLOATS(BINARY) MPSGRAPH_TERNARY_FLOATS(TERNARY) MPSGRAPH_EQUALITIES(BINARY)
+        MPSGRAPH_FLOAT_TESTS(UNARY) ORDERS
   };
   return table;
 }
 
-// ---- operations on integers as wide as a lane; in 64-bit lanes, minimum, maximum, and product require AVX-512
-bool has_all_integers() { return !wide_lanes() || recording->set == VectorSet::avx512; }
-Value compare_integers(Comparison how, Value a, Value b) {
-  const auto made = [](Comparison how, Value a, Value b) {
-    return Value{recording->record({.kind = Kind::integer_compare, .stream = how, .a = a.node, .b = b.node})};
-  };
-  if (recording->set == VectorSet::avx512 || how == equal || how == less) return made(how, a, b);
-  return inverse(how == less_or_equal ? made(less, b, a) : made(equal, a, b));
-}
-Value integer_least(Value a, Value b) {
-  if (has_all_integers()) return binary(Kind::integer_least, a, b);
-  return choose(compare_integers(less, a, b), a, b);
-}
-Value integer_greatest(Value a, Value b) {
-  if (has_all_integers()) return binary(Kind::integer_greatest, a, b);
-  return choose(compare_integers(less, a, b), b, a);
-}
-Value integer_product(Value a, Value b) { return has_all_integers() ? binary(Kind::integer_multiply, a, b) : Value{}; }
-Value negated_integer(Value x) { return binary(Kind::integer_subtract, bits(0), x); }
-Value integer_sign(Value x) {
-  const Value positive = choose(compare_integers(less, bits(0), x), bits(1), bits(0));
-  return choose(compare_integers(less, x, bits(0)), bits(-1), positive);
-}
-
 const Expressions& integer_expressions() {
-  static const Expressions table{
-      {"identity", UNARY(x)},
-      {"conjugate", UNARY(x)},
-      {"floor", UNARY(x)},
-      {"ceil", UNARY(x)},
-      {"truncate", UNARY(x)},
-      {"rint", UNARY(x)},
-      {"round", UNARY(x)},
-      {"square", UNARY(integer_product(x, x))},
-      {"absolute_square", UNARY(integer_product(x, x))},
-      {"negative", UNARY(negated_integer(x))},
-      {"absolute", UNARY(integer_greatest(x, negated_integer(x)))},
-      {"sign", UNARY(integer_sign(x))},
-      {"addition", BINARY(binary(Kind::integer_add, a, b))},
-      {"subtraction", BINARY(binary(Kind::integer_subtract, a, b))},
-      {"multiplication", BINARY(integer_product(a, b))},
-      {"minimum", BINARY(integer_least(a, b))},
-      {"maximum", BINARY(integer_greatest(a, b))},
-      {"minimum_with_nan_propagation", BINARY(integer_least(a, b))},
-      {"maximum_with_nan_propagation", BINARY(integer_greatest(a, b))},
-      {"clamp", TERNARY(integer_least(c, integer_greatest(b, a)))},
-      {"bitwise_and", BINARY(both(a, b))},
-      {"bitwise_or", BINARY(either(a, b))},
-      {"bitwise_xor", BINARY(differ(a, b))},
-      {"bitwise_not", UNARY(inverse(x))},
-      {"equal", BINARY(compare_integers(equal, a, b))},
-      {"not_equal", BINARY(compare_integers(not_equal, a, b))},
-      {"less_than", BINARY(compare_integers(less, a, b))},
-      {"less_than_or_equal_to", BINARY(compare_integers(less_or_equal, a, b))},
-      {"greater_than", BINARY(compare_integers(less, b, a))},
-      {"greater_than_or_equal_to", BINARY(compare_integers(less_or_equal, b, a))},
-      {"signbit", UNARY(compare_integers(less, x, bits(0)))},
+  using F = IntegerFormulas<IntegerSteps>;
+  static const Expressions table {
+    MPSGRAPH_UNARY_INTEGERS(UNARY)
+    MPSGRAPH_COMMUTATIVE_INTEGERS(BINARY)
+    MPSGRAPH_BINARY_INTEGERS(BINARY) MPSGRAPH_UNARY_ORDERED_INTEGERS(UNARY)
+        MPSGRAPH_COMMUTATIVE_ORDERED_INTEGERS(BINARY) MPSGRAPH_BINARY_ORDERED_INTEGERS(BINARY)
+            MPSGRAPH_TERNARY_ORDERED_INTEGERS(TERNARY) MPSGRAPH_EQUALITIES(BINARY) MPSGRAPH_INTEGER_TESTS(UNARY) ORDERS
   };
   return table;
 }
 
 const Expressions& mask_expressions() {
-  static const Expressions table{
-      {"identity", UNARY(x)},
-      {"not", UNARY(inverse(x))},
-      {"logical_and", BINARY(both(a, b))},
-      {"logical_or", BINARY(either(a, b))},
-      {"logical_nand", BINARY(inverse(both(a, b)))},
-      {"logical_nor", BINARY(inverse(either(a, b)))},
-      {"logical_xor", BINARY(differ(a, b))},
-      {"logical_xnor", BINARY(inverse(differ(a, b)))},
-      {"equal", BINARY(inverse(differ(a, b)))},
-      {"not_equal", BINARY(differ(a, b))},
+  using F = MaskFormulas<IntegerSteps>;
+  static const Expressions table {
+    UNARY(identity)
+    MPSGRAPH_BINARY_MASKS(BINARY){"not", [](Value x, Value, Value) -> Value { return F::logical_not(x); }},
   };
   return table;
 }
 #undef UNARY
 #undef BINARY
 #undef TERNARY
+#undef ORDERS
+#undef FUNCTION
+#undef FUNCTION_OF_TWO
 
 bool float_lanes(DType dtype) { return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16; }
 
@@ -390,7 +306,7 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
   if (float_lanes(from) && small_integer(to)) return saturated(to, x);
   if (from == DType::boolean && float_lanes(to)) return both(x, one());
   if (from == DType::boolean && to == DType::int32) return both(x, bits(1));
-  if (from == DType::int32 && to == DType::boolean) return compare_integers(not_equal, x, bits(0));
+  if (from == DType::int32 && to == DType::boolean) return IntegerSteps::not_equal(x, bits(0));
   if (small_integer(from) && to == DType::int32) return x;
   if (from == DType::int32 && to == DType::float32) return unary(Kind::to_float, x);
   if (float_lanes(from) && to == DType::int32) {  // out-of-range values convert to the smallest integer
@@ -430,7 +346,7 @@ Value whole_bits(Value x) { return x + Doubles::whole; }
 Value whole_within(Value x, double least, double most) {
   // Kind::least and Kind::greatest return their second operand if either is NaN, so NaN is preserved.
   const Value within = binary(Kind::greatest, constant(least), binary(Kind::least, constant(most), x));
-  return choose(compare(ordered, x, x), rounded(within, 3), zero());
+  return choose(compare(ordered, x, x), Steps::truncate(within), zero());
 }
 
 // Record a cast in 64-bit lanes, where float32 and integers of up to 32 bits are represented as float64. A value is
@@ -443,7 +359,7 @@ std::optional<Value> cast_in_wide_lanes(DType from, DType to, Value x, bool shar
   if (from == DType::boolean && to == DType::int64) return both(x, bits(1));
   if (from == DType::boolean && (to == DType::float64 || to == DType::int32)) return both(x, one());
   if (number && to == DType::boolean) return compare(not_equal, x, zero());
-  if (from == DType::int64 && to == DType::boolean) return compare_integers(not_equal, x, bits(0));
+  if (from == DType::int64 && to == DType::boolean) return IntegerSteps::not_equal(x, bits(0));
   if (number && to == DType::float64) return x;
   if (from == DType::int64 && to == DType::float64) return from_int64(x);
   if (small_integer(from) && to == DType::int32) return x;
