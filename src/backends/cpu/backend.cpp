@@ -11,7 +11,6 @@
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/machine_limits.h"
-#include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "compiler/passes.h"
@@ -50,7 +49,7 @@ std::vector<ConstantPtr> evaluate(const Operation& operation) {
   Operation* copy =
       program.graph->create_unchecked(root, *operation.definition, inputs, operation.attributes, {}, types);
   for (const auto& output : copy->outputs) program.targets.push_back(output.get());
-  CpuProgram compiled(lower(std::move(program), {}, true), {});
+  CpuProgram compiled(lower(std::move(program), true), {});
   std::vector<runtime::NDArray> results(types.size());
   compiled.run({}, results);
   std::vector<ConstantPtr> values;
@@ -92,16 +91,8 @@ class CpuBackend final : public runtime::Backend {
     compiler::run_passes(program, target(options.reference_kernels), options);
     const runtime::ProfileScope scope("lower", "pass");
     std::vector<std::shared_ptr<CpuVariable>> variables;
-    std::vector<LayoutPtr> present;
-    for (auto& storage : storages) {
-      variables.push_back(std::static_pointer_cast<CpuVariable>(storage));
-      present.push_back(variables.back()->layout());
-    }
-    LoweredProgram lowered;
-    with_typed_errors([&] { lowered = lower(std::move(program), std::move(present), options.reference_kernels); });
-    // No program runs during compilation, so variables may move to a new layout. Programs that were compiled for the
-    // previous layout become stale.
-    for (size_t i = 0; i < variables.size(); i++) variables[i]->move_to(lowered.variable_layouts[i]);
+    for (auto& storage : storages) variables.push_back(std::static_pointer_cast<CpuVariable>(storage));
+    LoweredProgram lowered = lower(std::move(program), options.reference_kernels);
     CpuVariable::own(assigned(lowered.program, variables));
     return std::make_unique<CpuProgram>(std::move(lowered), std::move(variables));
   }
@@ -141,7 +132,7 @@ namespace {
 }  // namespace
 
 std::string describe() {
-  return cat(instruction_set(), has_amx() ? " and AMX" : "", ", ", onednn_version(), ", ", thread_count(), " threads");
+  return cat(instruction_set(), has_amx() ? " and AMX" : "", ", ", thread_count(), " threads");
 }
 
 }  // namespace mpsgraph::cpu

@@ -45,7 +45,6 @@ CpuProgram::CpuProgram(LoweredProgram lowered, std::vector<std::shared_ptr<CpuVa
     if (info.home == Home::feed || info.home == Home::result || info.home == Home::variable)
       external_.push_back({slot, info});
   }
-  uses_openmp_ = std::ranges::any_of(lowered_.all_kernels, [](const Kernel* k) { return k && k->uses_openmp(); });
   free_frames_.push_back(new_frame());  // the first frame is allocated here, so that the first run need not allocate it
   Arenas::get().join(lowered_.arena_bytes);
 }
@@ -119,7 +118,7 @@ void CpuProgram::run(std::span<const runtime::NDArray> feeds, std::span<runtime:
   uint64_t time = 0;  // time in ticks; 0 if it is not measured
   {
     const ThreadPool::Alone alone(owned->alone);
-    const auto fork = owned->alone || uses_openmp_ ? nullptr : runtime::LentTeam::current();
+    const auto fork = owned->alone ? nullptr : runtime::LentTeam::current();
     const auto session = runtime::Profiler::get().session();
     const auto run_all = [&] { session ? run_profiled(frame, session) : run_all_kernels(frame); };
     const uint64_t begin = runtime::thread_count() > 1 && !session ? ticks() : 0;
@@ -166,12 +165,6 @@ void CpuProgram::run_all_kernels(Frame& frame) const {
     break;
   }
   run_here(all.subspan(lowered_.first_write));
-}
-
-bool CpuProgram::stale() const {
-  for (size_t i = 0; i < variables_.size(); i++)
-    if (!same_layout(variables_[i]->layout(), lowered_.variable_layouts[i])) return true;
-  return false;
 }
 
 std::vector<std::string> CpuProgram::kernel_names() const {

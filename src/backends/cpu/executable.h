@@ -18,7 +18,6 @@ class CpuProgram final : public runtime::CompiledProgram {
   ~CpuProgram() override;
 
   void run(std::span<const runtime::NDArray> feeds, std::span<runtime::NDArray> results) override;
-  bool stale() const override;
   size_t arena_bytes() const override { return lowered_.arena_bytes; }
   size_t own_arena_bytes() const override { return 0; }
   size_t shared_bytes() const override { return lowered_.arena_bytes; }
@@ -48,7 +47,6 @@ class CpuProgram final : public runtime::CompiledProgram {
   size_t constant_bytes_ = 0;
   // feeds, results, and variables, whose pointers are set before each run
   std::vector<std::pair<Slot, SlotInfo>> external_;
-  bool uses_openmp_ = false;
   std::once_flag described_;
   std::shared_ptr<const KernelDescriptions> descriptions_;  // created on the first profiled run
   std::mutex mutex_;  // guards the members below

@@ -19,7 +19,7 @@ namespace mpsgraph::cpu {
 
 using Slot = int;  // index into Frame::pointers
 
-struct KernelState {  // per-frame state of a kernel, e.g. oneDNN memory objects
+struct KernelState {  // per-frame state of a kernel
   virtual ~KernelState() = default;
 };
 
@@ -44,15 +44,11 @@ struct Frame {
   }
 };
 
-class Layout;  // defined in variable_layouts.h
-
-// A dense tensor that a kernel reads or writes: row-major, except for convolution weights in a packed layout.
+// A dense, row-major tensor that a kernel reads or writes.
 struct Operand {
   Slot slot = -1;
   DType dtype = DType::float32;
   Dims dims;
-  const Layout* layout =
-      nullptr;  // null if row-major; only convolutions and fused element-wise kernels accept other layouts
   int64_t elements() const { return element_count(dims); }
   size_t bytes() const { return static_cast<size_t>(elements()) * size_of(dtype); }
 };
@@ -63,7 +59,6 @@ class Kernel {
   virtual void run(Frame& frame) const = 0;
   virtual std::unique_ptr<KernelState> make_state() const { return nullptr; }
   virtual std::string description() const { return {}; }  // shown in the printed plan
-  virtual bool uses_openmp() const { return false; }  // whether the kernel runs on OpenMP's threads
   std::string name;  // operation name, set by the lowering
   int index = -1;  // index into Frame::states, set by the lowering
   std::vector<const Operation*> operations;  // the operations that profiles report; several if kernels were merged

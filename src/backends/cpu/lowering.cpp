@@ -9,7 +9,6 @@
 #include "backends/cpu/elementwise/fused_kernel.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/matrix/gradient_update.h"
-#include "backends/cpu/onednn.h"
 #include "compiler/users.h"
 #include "core/definition.h"
 #include "runtime/memory_limit.h"
@@ -29,11 +28,11 @@ class ProgramLowering::OperationLowering final : public Lowering {
   const Operation& operation() const override { return operation_; }
   Operand input(size_t i) const override {
     Tensor* tensor = operation_.inputs[i];
-    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims(), parent_.layout_of(tensor).get()};
+    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims()};
   }
   Operand output(size_t i) const override {
     Tensor* tensor = operation_.output(i);
-    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims(), parent_.layout_of(tensor).get()};
+    return {parent_.slot_of(tensor), tensor->type.dtype, tensor->type.shape.dims()};
   }
   Slot scratch(size_t bytes) override {
     const Slot slot = parent_.new_slot(bytes);
@@ -234,16 +233,9 @@ std::unique_ptr<Kernel> ProgramLowering::with_gradient(std::unique_ptr<Kernel> u
   return update;
 }
 
-LayoutPtr ProgramLowering::layout_of(const Tensor* tensor) const {
-  const auto found = layouts_.find(tensor);
-  return found == layouts_.end() ? nullptr : found->second;
-}
-
 void ProgramLowering::lower_read(Operation& operation, KernelList& list) {
   const Slot variable = slot_of(operation.input(0));
-  const LayoutPtr home = homes_[operation.input(0)];
-  const bool leaves_home = home && !layout_of(operation.output());
-  if (!leaves_home && !copied_reads_.count(&operation)) {
+  if (!copied_reads_.count(&operation)) {
     bind(operation.output(), variable);
     touch(variable);
     return;
@@ -251,32 +243,19 @@ void ProgramLowering::lower_read(Operation& operation, KernelList& list) {
   const size_t bytes = bytes_of(operation.output()->type);
   const Slot copy = new_slot(bytes);
   bind(operation.output(), copy);
-  if (!leaves_home) {
-    list.push_back(copy_kernel(variable, copy, bytes, operation.name));
-    return;
-  }
-  touch(variable);
-  list.push_back(registered(kernel([=](Frame& f) { home->to_row_major(f.pointers[variable], f.pointers[copy]); },
-                                   "convert to row-major layout"),
-                            operation));
+  list.push_back(copy_kernel(variable, copy, bytes, operation.name));
 }
 
 void ProgramLowering::lower_assign(Operation& operation, KernelList& list) {
   const Slot variable = slot_of(operation.input(0)), value = slot_of(operation.input(1));
   const size_t bytes = bytes_of(operation.input(1)->type);
-  const LayoutPtr home = homes_[operation.input(0)];
-  const bool comes_home = home && !layout_of(operation.input(1));
   touch(value);
-  auto copy =
-      comes_home
-          ? kernel([=](Frame& f) { home->from_row_major(f.pointers[value], f.pointers[variable]); },
-                   "convert to preferred layout")
-          : std::unique_ptr<Kernel>(kernel(
-                [=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"));
-  copy = registered(std::move(copy), operation);
+  auto copy = registered(
+      kernel([=](Frame& f) { std::memmove(f.pointers[variable], f.pointers[value], bytes); }, "copy into variable"),
+      operation);
   // a failed check must leave the variable unchanged
   const bool may_end_between = out_.slots[value].first < last_check_;
-  assigns_.push_back({value, variable, copy.get(), depth_ > 0 || comes_home || may_end_between});
+  assigns_.push_back({value, variable, copy.get(), depth_ > 0 || may_end_between});
   list.push_back(std::move(copy));
 }
 
@@ -510,13 +489,6 @@ void ProgramLowering::run() {
     out_.slots[slot].index = static_cast<int>(i);
     bind(program.variables[i], slot);
   }
-  layouts_ =
-      choose_home_layouts(program, out_.variable_layouts, has_onednn && !is_forbidden("onednn") && !reference_only_);
-  for (size_t i = 0; i < program.variables.size(); i++) {
-    LayoutPtr& home = out_.variable_layouts[i];
-    if (!home) home = layout_of(program.variables[i]);
-    homes_[program.variables[i]] = home;
-  }
   find_overwritten_reads(program.graph->root());
   if (!reference_only_) find_updates(program.graph->root());
   depth_ = -1;
@@ -534,10 +506,9 @@ void ProgramLowering::run() {
   out_.arena_bytes = plan_arena(out_.slots);
 }
 
-LoweredProgram lower(compiler::Program program, std::vector<LayoutPtr> present, bool reference_only) {
+LoweredProgram lower(compiler::Program program, bool reference_only) {
   LoweredProgram result;
   result.program = std::move(program);
-  result.variable_layouts = std::move(present);
   ProgramLowering(result, reference_only).run();
   return result;
 }

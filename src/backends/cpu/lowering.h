@@ -15,7 +15,6 @@
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/memory_plan.h"
 #include "backends/cpu/prepacked_weights.h"
-#include "backends/cpu/variable_layouts.h"
 #include "compiler/dependencies.h"
 #include "compiler/program.h"
 #include "compiler/tables.h"
@@ -44,15 +43,14 @@ struct LoweredProgram {
   std::vector<ConstantPtr> constants;  // an entry is null if kernels use only packed forms of the constant
   std::vector<const Kernel*> all_kernels;  // indexed by Kernel::index, including nested kernels
   std::vector<LentPlace> lent;
-  std::vector<LayoutPtr> variable_layouts;  // layouts that the kernels expect
   std::vector<int> assigned;  // indices of the variables that the kernels write
   size_t first_write = 0;  // index in `kernels` of the first kernel that writes variables
   bool loops_later = false;  // whether that kernel or a later one may contain a loop
   size_t arena_bytes = 0;
 };
 
-// Lower a program to kernels. `present` holds the current layouts of the program's variables.
-LoweredProgram lower(compiler::Program program, std::vector<LayoutPtr> present, bool reference_only);
+// Lower a program to kernels.
+LoweredProgram lower(compiler::Program program, bool reference_only);
 
 // State of the walk over the program. The public part is the interface for lowering control flow (control_flow.cpp).
 class ProgramLowering {
@@ -72,8 +70,7 @@ class ProgramLowering {
   // Mark the beginning and the end of a loop. Values created before the loop and used in it stay alive until its end.
   void begin_loop();
   void end_loop();
-  // Create a kernel that copies `bytes` bytes between slots. If the slots have different layouts, the kernel converts
-  // to or from the variable's packed layout.
+  // Create a kernel that copies `bytes` bytes between slots.
   std::unique_ptr<Kernel> copy_kernel(Slot from, Slot to, size_t bytes, std::string name);
   std::unique_ptr<Kernel> registered(std::unique_ptr<Kernel> kernel, const Operation& operation);
 
@@ -100,7 +97,6 @@ class ProgramLowering {
                                         KernelList& list);
   std::unique_ptr<Kernel> lower_control_flow(Operation& operation);
   std::unique_ptr<Kernel> lower_call(Operation& operation);
-  LayoutPtr layout_of(const Tensor* tensor) const;
   void lower_read(Operation& operation, KernelList& list);
   void lower_assign(Operation& operation, KernelList& list);
   void find_overwritten_reads(Block& block);
@@ -115,8 +111,6 @@ class ProgramLowering {
 
   LoweredProgram& out_;
   bool reference_only_;
-  Layouts layouts_;  // layouts of values that are not row-major
-  std::unordered_map<const Tensor*, LayoutPtr> homes_;  // layouts in which variables are stored
   int position_ = 0;
   int depth_ = 0;
   int last_check_ = -1;  // position of the last kernel that may abort the run

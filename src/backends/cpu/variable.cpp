@@ -1,4 +1,4 @@
-// Storage of a variable on the CPU: its initial value, and conversion between row-major order and its layout.
+// Storage of a variable on the CPU.
 #include "backends/cpu/variable.h"
 
 #include <cstring>
@@ -55,45 +55,19 @@ void CpuVariable::own(std::span<CpuVariable* const> variables) {
   if (error) std::rethrow_exception(error);
 }
 
-runtime::NDArray CpuVariable::read() const {
-  if (!layout_) return array_.copy_contiguous();
-  runtime::NDArray plain = runtime::NDArray::allocate(array_.dtype(), array_.dims());
-  layout_->to_row_major(array_.data(), plain.data());
-  return plain;
-}
+runtime::NDArray CpuVariable::read() const { return array_.copy_contiguous(); }
 
 void CpuVariable::write(const runtime::NDArray& value) {
   if (first_) {
     array_ = runtime::NDArray::allocate(array_.dtype(), array_.dims());
     first_ = nullptr;
   }
-  if (!layout_) return array_.copy_from(value);
-  const runtime::NDArray plain = value.contiguous() ? value : value.copy_contiguous();
-  layout_->from_row_major(plain.data(), array_.data());
+  array_.copy_from(value);
 }
 
 std::function<void()> CpuVariable::saved() {
   auto bytes = std::make_shared<std::vector<std::byte>>(data(), data() + this->bytes());
-  return [this, bytes = std::move(bytes), layout = layout_] {
-    if (same_layout(layout, layout_)) {
-      std::memcpy(data(), bytes->data(), bytes->size());
-      return;
-    }
-    const runtime::NDArray plain = runtime::NDArray::allocate(array_.dtype(), array_.dims());
-    if (layout)
-      layout->to_row_major(bytes->data(), plain.data());
-    else
-      std::memcpy(plain.data(), bytes->data(), bytes->size());
-    write(plain);
-  };
-}
-
-void CpuVariable::move_to(LayoutPtr layout) {
-  if (same_layout(layout_, layout)) return;
-  const ConstantPtr first = first_;  // keeps the initial value alive while it is read
-  const runtime::NDArray plain = first ? array_ : read();
-  layout_ = std::move(layout);
-  write(plain);
+  return [this, bytes = std::move(bytes)] { std::memcpy(data(), bytes->data(), bytes->size()); };
 }
 
 }  // namespace mpsgraph::cpu

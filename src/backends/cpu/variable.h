@@ -1,4 +1,4 @@
-// A variable's value on the CPU, stored in its preferred (packed) layout.
+// A variable's value on the CPU.
 //
 // A variable that is never assigned uses the memory of its initial value. The weights of a package file are then
 // memory-mapped pages of that file.
@@ -7,7 +7,6 @@
 #include <functional>
 #include <span>
 
-#include "backends/cpu/variable_layouts.h"
 #include "runtime/backend.h"
 
 namespace mpsgraph::cpu {
@@ -16,23 +15,19 @@ class CpuVariable final : public runtime::VariableStorage {
  public:
   explicit CpuVariable(const ConstantPtr& value);
   TensorType type() const override { return array_.type(); }
-  runtime::NDArray read() const;  // a copy in the logical, row-major layout
+  runtime::NDArray read() const;  // a copy
   void write(const runtime::NDArray& value);
   std::byte* data() const { return array_.data(); }
   size_t bytes() const { return array_.bytes(); }
-  const LayoutPtr& layout() const { return layout_; }
-  // Convert the value to another layout. Programs compiled for a different layout become stale.
-  void move_to(LayoutPtr layout);
   // Give each variable its own memory, which holds the variable's current value. Must be called before programs write
   // to data().
   static void own(std::span<CpuVariable* const> variables);
-  // Copy the value and return a function that restores it, also if the layout has changed in the meantime.
+  // Copy the value and return a function that restores it.
   std::function<void()> saved();
 
  private:
   void own();
 
-  LayoutPtr layout_;
   runtime::NDArray array_;
   ConstantPtr first_;  // owner of array_'s memory; null if the variable owns it
 };

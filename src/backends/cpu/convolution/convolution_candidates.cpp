@@ -4,7 +4,6 @@
 #include "backends/cpu/convolution/convolution_tap_kernels.h"
 #include "backends/cpu/convolution/convolution_taps.h"
 #include "backends/cpu/convolution/convolution_winograd.h"
-#include "backends/cpu/convolution/onednn_convolution.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/product_epilogue.h"
 #include "backends/cpu/wide_kernels.h"
@@ -50,27 +49,12 @@ struct Convolution {
   }
 };
 
-// The reason why kernels decline that read weights in row-major layout, or an empty string.
-std::string wrong_weights(const Convolution& c) { return c.weights.layout ? "the weights are in oneDNN's layout" : ""; }
-
 Offer depthwise(Lowering& lowering) {
   const Convolution c(lowering);
   if (c.weights.dtype != DType::float32) return decline(cat("computes only float32, not ", c.weights.dtype));
-  if (c.is(ConvolutionPart::weights_gradient)) return decline("computes no gradients with respect to weights");
-  if (const std::string reason = wrong_weights(c); !reason.empty()) return decline(reason);
-  auto kernel = c.is(ConvolutionPart::forward) ? depthwise_convolution(lowering, c.plan, c.extras)
-                                               : depthwise_data_gradient(lowering, c.plan);
-  if (!kernel) return decline("is not depthwise with channels last, has many taps, or is a gradient with strides");
-  return kernel;
-}
-
-Offer depthwise_gradient(Lowering& lowering) {
-  const Convolution c(lowering);
-  if (c.weights.dtype != DType::float32) return decline(cat("computes only float32, not ", c.weights.dtype));
-  if (c.is(ConvolutionPart::forward)) return decline("computes only gradients");
-  if (c.is(ConvolutionPart::data_gradient) && c.weights.layout) return decline(wrong_weights(c));
-  auto kernel = c.is(ConvolutionPart::weights_gradient) ? depthwise_weights_gradient(lowering, c.plan)
-                                                        : depthwise_strided_data_gradient(lowering, c.plan);
+  auto kernel = c.is(ConvolutionPart::forward)         ? depthwise_convolution(lowering, c.plan, c.extras)
+                : c.is(ConvolutionPart::data_gradient) ? depthwise_data_gradient(lowering, c.plan)
+                                                       : depthwise_weights_gradient(lowering, c.plan);
   if (!kernel) return decline("is not depthwise with channels last, or has many taps");
   return kernel;
 }
@@ -79,7 +63,6 @@ Offer planes(Lowering& lowering) {
   const Convolution c(lowering);
   if (!c.is(ConvolutionPart::forward)) return decline("computes no gradients");
   if (c.weights.dtype != DType::float32) return decline(cat("computes only float32, not ", c.weights.dtype));
-  if (const std::string reason = wrong_weights(c); !reason.empty()) return decline(reason);
   auto kernel = depthwise_planes(lowering, c.plan, c.extras);
   if (!kernel) return decline("is not depthwise with channels first and adjacent taps");
   return kernel;
@@ -87,7 +70,6 @@ Offer planes(Lowering& lowering) {
 
 // The reason why kernels that compute one matmul per filter tap decline, or an empty string.
 std::string not_by_taps(const Convolution& c) {
-  if (const std::string reason = wrong_weights(c); !reason.empty()) return reason;
   if (runs_by_taps(c.plan, c.weights.dtype)) return "";
   return "needs channels last, one group, and float32, or bfloat16 with even numbers of channels";
 }
@@ -129,7 +111,6 @@ Offer taps(Lowering& lowering) {
 // Several groups whose channels do not fill a vector are computed as one matmul with a block-diagonal matrix.
 Offer grouped_taps(Lowering& lowering) {
   const Convolution c(lowering);
-  if (const std::string reason = wrong_weights(c); !reason.empty()) return decline(reason);
   const ConvolutionTiles<float, float>* tiles = convolution_tiles<float, float>();
   ConvolutionPlan p = c.plan;
   const bool back = c.is(ConvolutionPart::data_gradient);
@@ -169,7 +150,6 @@ Offer in_float32(Lowering& lowering) {
 
 Offer patches(Lowering& lowering) {
   const Convolution c(lowering);
-  if (const std::string reason = wrong_weights(c); !reason.empty()) return decline(reason);
   std::unique_ptr<Kernel> kernel = c.is(ConvolutionPart::forward)         ? convolve(lowering, c.plan)
                                    : c.is(ConvolutionPart::data_gradient) ? convolve_back(lowering, c.plan)
                                                                           : convolve_weights(lowering, c.plan);
@@ -183,10 +163,6 @@ std::vector<Candidate> candidates() {
           {"winograd", winograd},
           {"taps", taps},
           {"tap_scatter", scatter},
-#ifdef MPSGRAPH_ONEDNN
-          {"onednn", onednn_convolution},
-#endif
-          {"depthwise_gradient", depthwise_gradient},
           {"grouped_taps", grouped_taps},
           {"in_float32", in_float32},
           {"patches", patches}};

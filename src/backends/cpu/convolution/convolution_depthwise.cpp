@@ -1,13 +1,8 @@
-// Depthwise convolutions with channels last, and their gradients with respect to the input if strides are 1 or taps are
-// dilated.
+// Depthwise convolutions with channels last, and their gradients with respect to the input.
 //
 // In the forward direction, each output row is split into one long range of pixels whose taps are all inside the image,
-// and single pixels at the edges of the row. oneDNN is not used, because it generates a kernel for each size on first
-// use and runs it either on a single thread or on its own thread pool, waiting for all threads of the pool.
-//
-// With strides of 1, the input gradient is itself a depthwise convolution. With larger strides, oneDNN computes it
-// unless taps are dilated. For dilated taps, oneDNN would fall back to its general kernels or, for dilations of 16 and
-// more, to matmuls with a single column.
+// and single pixels at the edges of the row. With strides of 1, the input gradient is itself a depthwise convolution.
+// With larger strides, each of its pixels is summed by itself.
 //
 // Weights are reordered by tap: once if they are constant, otherwise on every run.
 #include "backends/cpu/convolution/convolution_depthwise.h"
@@ -24,7 +19,6 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t most_depthwise_taps = 128;
-constexpr int64_t least_dilation = 2;
 // If the images have few rows, each row is split into pieces. These constants are the number of pieces per thread and
 // the minimum number of pixels per piece.
 constexpr int64_t pieces_for_a_thread = 4, least_piece = 24;
@@ -42,13 +36,6 @@ ConvolutionPlan turned(ConvolutionPlan p) {
 }
 bool has_no_strides(const ConvolutionPlan& p) {
   return std::ranges::all_of(p.windows, [](const ops::Window& w) { return w.stride == 1; });
-}
-
-bool taps_lie_apart(const ConvolutionPlan& p) {
-  int64_t dilation = 1;
-  for (int axis = 0; axis < 3; ++axis)
-    if (p.kernel[axis] > 1) dilation = std::max(dilation, p.windows[axis].dilation);
-  return dilation >= least_dilation;
 }
 
 // Depthwise weights reordered to [tap][channel], with the taps in forward or reverse order.
@@ -299,11 +286,6 @@ std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const Convol
   if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return nullptr;
   if (has_no_strides(p) && p.x.pixels() > 0)
     return std::make_unique<DepthwiseConvolution>(lowering, turned(p), ProductEpilogue{}, true);
-  return taps_lie_apart(p) ? depthwise_strided_data_gradient(lowering, p) : nullptr;
-}
-
-std::unique_ptr<Kernel> depthwise_strided_data_gradient(Lowering& lowering, const ConvolutionPlan& p) {
-  if (!is_depthwise(p) || p.empty() || p.taps() > most_depthwise_taps) return nullptr;
   return std::make_unique<DepthwiseDataGradient>(lowering, p);
 }
 

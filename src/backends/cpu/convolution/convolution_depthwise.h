@@ -20,11 +20,9 @@ std::unique_ptr<Kernel> depthwise_convolution(Lowering& lowering, const Convolut
 // it is not supported, for example for dilated taps.
 std::unique_ptr<Kernel> depthwise_planes(Lowering& lowering, const ConvolutionPlan& plan,
                                          const ProductEpilogue& extras);
-// Build the gradient with respect to the input from the incoming gradient (operand 0) and the weights (operand 1), for
-// strides of 1 or dilated taps. Return null for other convolutions.
+// Build the gradient with respect to the input from the incoming gradient (operand 0) and the weights (operand 1).
+// Return null if the convolution is not depthwise with channels last.
 std::unique_ptr<Kernel> depthwise_data_gradient(Lowering& lowering, const ConvolutionPlan& plan);
-// Build the same gradient for any strides. Return null if the convolution is not depthwise with channels last.
-std::unique_ptr<Kernel> depthwise_strided_data_gradient(Lowering& lowering, const ConvolutionPlan& plan);
 // Build the float32 gradient with respect to the weights from the incoming gradient (operand 0) and the source (operand
 // 1). Return null if the convolution is not depthwise with channels last.
 std::unique_ptr<Kernel> depthwise_weights_gradient(Lowering& lowering, const ConvolutionPlan& plan);

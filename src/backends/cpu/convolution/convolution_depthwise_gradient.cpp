@@ -1,18 +1,14 @@
 // Gradient of depthwise convolutions with respect to their weights, channels last.
 //
-// oneDNN's kernel does not support windows that are dilated, very large, or larger than the image. For these, oneDNN
-// falls back to a GEMM with one row per channel and image, which is 100 times slower. Here, the gradient of each weight
-// is a sum of products of two pixels: a pixel of the incoming gradient, and the source pixel that the weight's tap
-// reads at that position. Vectors run along the channels, and blocks of pixels stay in cache for all taps. The pixels
-// are divided among partial sums whose number depends only on the shape, so the result does not depend on which threads
-// compute them.
+// The gradient of each weight is a sum of products of two pixels: a pixel of the incoming gradient, and the source pixel
+// that the weight's tap reads at that position. Vectors run along the channels, and blocks of pixels stay in cache for
+// all taps. The pixels are divided among partial sums whose number depends only on the shape, so the result does not
+// depend on which threads compute them.
 #include <algorithm>
-#include <numeric>
 
 #include "backends/cpu/convolution/convolution_depthwise.h"
 #include "backends/cpu/convolution/convolution_depthwise_loops.h"
 #include "backends/cpu/parallel.h"
-#include "backends/cpu/variable_layouts.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -34,7 +30,6 @@ class DepthwiseWeightsGradient final : public Kernel {
     const int64_t blocks = (rows_ + rows_at_once_ - 1) / rows_at_once_;
     parts_ = std::clamp<int64_t>(products / products_of_a_part, 1, std::min(most_parts, blocks));
     sums_ = lowering.scratch(static_cast<size_t>(parts_ * p_.taps() * p_.groups) * sizeof(float));
-    if (const Layout* layout = lowering.output().layout) find_places(*layout);
   }
 
   void run(Frame& frame) const override {
@@ -49,18 +44,6 @@ class DepthwiseWeightsGradient final : public Kernel {
   std::string description() const override { return cat("depthwise, pixels in ", parts_, " parts"); }
 
  private:
-  // Find the position at which a layout stores each weight. To do so, number the weights, convert the array of these
-  // numbers to the layout, and find where each number is stored.
-  void find_places(const Layout& layout) {
-    const size_t count = static_cast<size_t>(p_.taps() * p_.groups);
-    // the numbers are exact in float, because the filters computed here have fewer than 2^24 weights
-    std::vector<float> numbers(count), laid(count);
-    std::iota(numbers.begin(), numbers.end(), 0.f);
-    layout.from_row_major(numbers.data(), laid.data());
-    places_.resize(count);
-    for (size_t i = 0; i < count; ++i) places_[static_cast<size_t>(laid[i])] = static_cast<int32_t>(i);
-  }
-
   float* sums_of(Frame& frame, int64_t part) const { return frame.at<float>(sums_) + part * p_.taps() * p_.groups; }
 
   void sum_part(Frame& frame, int64_t part) const {
@@ -109,23 +92,18 @@ class DepthwiseWeightsGradient final : public Kernel {
       const float* other = sums_of(frame, part) + tap * p_.groups;
       for (int64_t c = 0; c < p_.groups; ++c) first[c] += other[c];
     }
-    for (int64_t c = 0; c < p_.groups; ++c) {
-      const int64_t place = p_.tap_offset(tap) + c * p_.weights.group_stride;
-      result[places_.empty() ? place : places_[static_cast<size_t>(place)]] = first[c];
-    }
+    for (int64_t c = 0; c < p_.groups; ++c) result[p_.tap_offset(tap) + c * p_.weights.group_stride] = first[c];
   }
 
   ConvolutionPlan p_;
   int64_t rows_, rows_at_once_, parts_ = 1;
   Slot incoming_, source_, result_, sums_ = -1;
-  std::vector<int32_t> places_;  // index of each weight in the stored layout; empty for row-major weights
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> depthwise_weights_gradient(Lowering& lowering, const ConvolutionPlan& p) {
-  constexpr int64_t exact_in_float = 1 << 24;
-  if (!is_depthwise(p) || p.empty() || p.taps() * p.groups >= exact_in_float) return nullptr;
+  if (!is_depthwise(p) || p.empty()) return nullptr;
   return std::make_unique<DepthwiseWeightsGradient>(lowering, p);
 }
 

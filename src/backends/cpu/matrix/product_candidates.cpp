@@ -7,7 +7,6 @@
 #include "backends/cpu/matrix/packed_product.h"
 #include "backends/cpu/matrix/skinny_product.h"
 #include "backends/cpu/matrix/tiled_product.h"
-#include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/wide_kernels.h"
 
@@ -201,9 +200,6 @@ std::vector<Candidate> candidates() {
           {"skinny", skinny},
           {"tiled", tiled},
           {"packed", packed},
-#ifdef MPSGRAPH_ONEDNN
-          {"onednn", onednn_product},
-#endif
           {"bfloat16", bfloat16_product},
           {"in_float32", in_float32},
           {"integers", integers},
