@@ -10,8 +10,6 @@ from pathlib import Path
 WANTED = [  # Name, distribution, one of its files, and how many parents up the directory is (0: the file itself).
     ("json", "nlohmann-json", "include/nlohmann/json.hpp", 2),
     ("pybind11", "pybind11", "share/cmake/pybind11/pybind11Config.cmake", 1),
-    ("onednn_include", "onednn-devel-cpu-gomp", "include/dnnl.hpp", 1),
-    ("onednn_library", "onednn-cpu-gomp", "libdnnl.so.3", 0),
 ]
 
 for name, distribution, file, levels in WANTED:

@@ -1,6 +1,6 @@
 """Print the software bill of materials of a wheel: what was compiled into it, and what it needs when it runs.
 
-Usage: python sbom.py PYPROJECT ONEDNN. ONEDNN is ON if the CPU device uses oneDNN, else OFF.
+Usage: python sbom.py PYPROJECT
 
 The build stores the output in the wheel as mpsgraph-*.dist-info/sboms/mpsgraph.cdx.json (PEP 770), in CycloneDX's JSON
 format. The versions are those of the distributions in the build's environment. There is no timestamp, so that
@@ -19,7 +19,7 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib  # type: ignore[no-redef]  # installed, because scikit-build-core needs it
 
 COMPILED_IN = [("pybind11", "BSD-3-Clause"), ("nlohmann-json", "MIT")]  # headers, compiled into the binaries
-LICENSES = {"numpy": "BSD-3-Clause", "onednn-cpu-gomp": "Apache-2.0"}
+LICENSES = {"numpy": "BSD-3-Clause"}
 
 
 def component(name: str, version: str | None, license_id: str, scope: str, description: str) -> dict:
@@ -37,7 +37,7 @@ def installed(name: str) -> str | None:
         return None
 
 
-def sbom(pyproject: dict, onednn: bool) -> dict:
+def sbom(pyproject: dict) -> dict:
     """Return the document as a dict."""
     version = pyproject["project"]["version"]
     own = f"pkg:pypi/mpsgraph@{version}"
@@ -47,8 +47,6 @@ def sbom(pyproject: dict, onednn: bool) -> dict:
     ]
     for requirement in pyproject["project"]["dependencies"]:
         name = re.match(r"[\w.-]+", requirement)[0]
-        if name.startswith("onednn") and not onednn:
-            continue
         described = f"not in the wheel; installed as a dependency: {requirement}"
         # A range of versions is resolved when the wheel is installed, not when it is built.
         exact = re.search(r"==([\w.]+)", requirement.partition(";")[0])
@@ -77,5 +75,5 @@ def sbom(pyproject: dict, onednn: bool) -> dict:
 
 
 if __name__ == "__main__":
-    document = sbom(tomllib.loads(Path(sys.argv[1]).read_text()), sys.argv[2] == "ON")
+    document = sbom(tomllib.loads(Path(sys.argv[1]).read_text()))
     print(json.dumps(document, indent=2))

@@ -93,7 +93,7 @@ for sdk in "$@"; do
     "$build/venv/bin/cmake" -S "$root" -B "$made" -G Ninja -DCMAKE_MAKE_PROGRAM="$build/venv/bin/ninja" \
       -DCMAKE_SYSTEM_NAME="$system" -DCMAKE_SYSTEM_PROCESSOR="$architecture" -DCMAKE_OSX_SYSROOT="$sdk" \
       -DCMAKE_OSX_ARCHITECTURES="$architecture" -DCMAKE_OSX_DEPLOYMENT_TARGET="$oldest" -DCMAKE_BUILD_TYPE=Release \
-      -DMPSGRAPH_PYTHON=OFF -DMPSGRAPH_ONEDNN=OFF -DPython_EXECUTABLE="$build/venv/bin/python"
+      -DMPSGRAPH_PYTHON=OFF -DPython_EXECUTABLE="$build/venv/bin/python"
     "$build/venv/bin/cmake" --build "$made" --target mpsgraph
     set -- "$@" "$made/libmpsgraph.dylib"
   done

@@ -120,9 +120,7 @@ class Fuser {
       const Tensor* other = user->input(0) == fusion.tail->output() ? user->input(1) : user->input(0);
       if (other == fusion.tail->output()) break;
       if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end)) fusion.bias = other;
-      // In channels-first layouts, oneDNN would use slow reference loops for a residual, so no residual is absorbed in
-      // these layouts.
-      else if (channels_from_end == 1 && !fusion.residual && other->type == type)
+      else if (!fusion.residual && other->type == type)
         fusion.residual = other;
       else
         break;

@@ -82,7 +82,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // name such as "cpu"
-  virtual std::string description() const = 0;  // description such as "CPU, AVX-512, oneDNN 3.2, 2 threads"
+  virtual std::string description() const = 0;  // description such as "CPU: AVX-512, 2 threads"
   // Compiles a program, which it may rewrite. `storages` belong to program.variables, in order.
   virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program,
                                                    std::vector<std::shared_ptr<VariableStorage>> storages,

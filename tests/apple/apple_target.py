@@ -1,6 +1,6 @@
 """Builds the project for macOS 13.3 on any machine. No Apple software is needed, and the result is not run.
 
-    python tests/apple/apple_target.py               # everything except oneDNN and OpenMP, and the C++ tests, linked
+    python tests/apple/apple_target.py               # everything, and the C++ tests, linked
     python tests/apple/apple_target.py --only metal  # only src/backends/metal, compiled, in seconds
     python tests/apple/apple_target.py --architecture x86_64   # for Intel Macs instead of Apple silicon
 
@@ -241,7 +241,6 @@ class AppleTarget:
             tree,
             "-G",
             "Ninja",
-            "-DMPSGRAPH_ONEDNN=OFF",
             "-DMPSGRAPH_BUILD_TESTS=ON",
         ]
         configure += [f"-DCMAKE_TOOLCHAIN_FILE={self.toolchain()}", f"-DPython_EXECUTABLE={sys.executable}"]

@@ -135,7 +135,6 @@ def test_architecture_map_lists_every_folder(folder: str):
 
 
 THIRD_PARTY = [  # Patterns of third-party headers and of the files in src that may include them.
-    (r"(oneapi/)?dnnl", r"backends/cpu/(\w+/)?onednn_\w+\.(cpp|h)"),
     (r"omp\.h", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
     (r"immintrin|\w*mmintrin|arm_neon", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
     (r"nlohmann/", r"runtime/json\.h"),
@@ -218,21 +217,6 @@ def test_decision_records_are_numbered_and_listed():
         allowed = (["Context", "Decision", "Consequences"], ["Context", "Decision", "Alternatives", "Consequences"])
         assert sections[::2] in allowed, f"{name} has the sections {sections[::2]}"
         assert all(body.strip() for body in sections[1::2]), f"{name} has an empty section"
-
-
-def test_only_onednn_files_include_onednn_headers():
-    """Builds without oneDNN, as on macOS, leave out onednn_*.cpp. No other file may depend on oneDNN's headers."""
-    cpu = SRC / "backends" / "cpu"
-    others = [path for path in cpu.rglob("*") if path.suffix in (".h", ".cpp", ".inc")]
-    others = [path for path in others if not path.name.startswith("onednn")]
-    wrong = [
-        (path.name, include)
-        for path in others
-        for include in quoted_includes(path)
-        if Path(include).name == "onednn_kernel.h"
-    ]
-    wrong += [(path.name, "dnnl.hpp") for path in others if "dnnl.hpp" in path.read_text()]
-    assert len(others) > 100 and not wrong, wrong
 
 
 VECTOR_FILES = [p for p in source_files("src/backends/cpu", suffixes={".cpp"}) if re.search(r"_avx(2|512)$", p.stem)]

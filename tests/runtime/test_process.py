@@ -227,42 +227,6 @@ def test_keyboard_interrupt_ends_a_wait():
     assert done.stdout.strip() == "interrupted", done.stderr
 
 
-def test_forked_child_can_use_openmp():
-    """Large oneDNN convolutions borrow the caller's OpenMP team, which does not exist in a forked child.
-
-    The child must not wait for it.
-    """
-    done = run_program(
-        """
-        import ctypes, os, re, signal, warnings
-        import mpsgraph as mg
-        import numpy as np
-        x, w = np.ones((2, 16, 16, 16, 16), np.float32), np.ones((16, 16, 3, 3, 3), np.float32)
-        g = mg.Graph()
-        p, q = g.placeholder(x.shape), g.placeholder(w.shape)
-        executable = g.compile({p: x, q: w}, [g.convolution3d(p, q, data_layout="NCDHW", weights_layout="OIDHW")])
-        for _ in range(3):
-            before = executable.run([x, w])[0].numpy()
-        libraries = set(re.findall(r"/\\S*libgomp\\S*", open("/proc/self/maps").read()))
-        if not libraries:
-            print("both")  # another OpenMP, or none
-            raise SystemExit
-        gomp = ctypes.CDLL(libraries.pop())
-        seen = []
-        body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: seen.append(1))
-        warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads
-        child = os.fork()
-        if not child:
-            signal.alarm(20)
-            gomp.GOMP_parallel(body, None, 2, 0)
-            os._exit(len(seen))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
-        np.testing.assert_array_equal(executable.run([x, w])[0].numpy(), before)
-        print("both")
-        """
-    )
-    assert done.stdout.strip() == "both", done.stderr
-
 
 HELPERS = """
 import os, threading

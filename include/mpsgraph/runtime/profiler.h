@@ -24,7 +24,7 @@ struct KernelDescription {
   std::string name;  // name of the operation, unique within its program
   std::string kind;  // kind of the operation
   std::string types;  // "float32[8,32], float32[32,10] -> float32[8,10]"
-  std::string implementation;  // code that computes the kernel, e.g. a oneDNN implementation
+  std::string implementation;  // how the kernel computes, and why others were not chosen
   std::string location;  // where the operation was built, e.g. "model.py:41", or empty
   double flops = 0;  // see compiler/operation_cost.h
   double bytes_read = 0, bytes_written = 0;

@@ -16,7 +16,7 @@ class Kernel:
         name: Name of the operation in the graph, unique in its program.
         kind: Kind of the operation.
         types: Types of operands and results, such as "float32[8,32], float32[32,10] -> float32[8,10]".
-        implementation: Implementation, such as "oneDNN brgconv:avx512_core".
+        implementation: Implementation, such as "winograd: tiles of 4 x 4 by Winograd".
         location: Source line that built the operation, such as "model.py:41", or "".
         flops: Number of floating-point operations. A multiply-add counts as two.
         bytes_read: Bytes of the operands, each counted once.
