@@ -42,11 +42,11 @@ bool packs(int64_t rows, int64_t columns) {
 
 // A matrix with leading batch axes, `rank` dimensions in all. If it is used transposed, the last two dimensions and
 // strides are already swapped.
-struct Matrix {
+struct OnednnMatrix {
   memory::dims dims, strides;
   bool transposed;
 
-  Matrix(const Dims& given, size_t rank, bool transposed) : dims(rank - given.size(), 1), transposed(transposed) {
+  OnednnMatrix(const Dims& given, size_t rank, bool transposed) : dims(rank - given.size(), 1), transposed(transposed) {
     dims.insert(dims.end(), given.begin(), given.end());
     strides = contiguous_strides(dims);
     if (!transposed) return;
@@ -125,7 +125,7 @@ class OnednnProduct final : public Kernel {
   struct Part {  // the left operand, the right operand, or the result
     int argument;
     Slot slot;
-    Matrix matrix;
+    OnednnMatrix matrix;
     size_t element;
   };
 
@@ -135,13 +135,13 @@ class OnednnProduct final : public Kernel {
     const auto flag = [&](std::string_view name) {
       return lowering.attributes().has(name) && lowering.attributes().boolean(name);
     };
-    parts_.push_back({DNNL_ARG_SRC, a.slot, Matrix(a.dims, rank, flag("transpose_a")), element});
-    parts_.push_back({DNNL_ARG_WEIGHTS, b.slot, Matrix(b.dims, rank, flag("transpose_b")), element});
-    parts_.push_back({DNNL_ARG_DST, result.slot, Matrix(result.dims, rank, false), element});
+    parts_.push_back({DNNL_ARG_SRC, a.slot, OnednnMatrix(a.dims, rank, flag("transpose_a")), element});
+    parts_.push_back({DNNL_ARG_WEIGHTS, b.slot, OnednnMatrix(b.dims, rank, flag("transpose_b")), element});
+    parts_.push_back({DNNL_ARG_DST, result.slot, OnednnMatrix(result.dims, rank, false), element});
     if (epilogue.has_bias) {
       Dims row(rank, 1);
       row.back() = result.dims.back();
-      parts_.push_back({DNNL_ARG_BIAS, epilogue.bias(lowering).slot, Matrix(row, rank, false), element});
+      parts_.push_back({DNNL_ARG_BIAS, epilogue.bias(lowering).slot, OnednnMatrix(row, rank, false), element});
     }
     if (epilogue.has_residual)
       parts_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, epilogue.residual(lowering).slot,

@@ -177,7 +177,7 @@ class TiledProduct final : public Kernel {
 bool suits(const Products& products, int64_t columns, bool constant, bool transpose_b) {
   constexpr int64_t most_packed = 1 << 18;  // maximum elements of a packed constant, 1 MB
   constexpr int64_t most_at_once = 1 << 14, rows_to_pack_for = 24;
-  // Maximum distance between rows of the right operand, in elements; packed_product.h handles larger distances.
+  // Maximum distance between rows of the right operand, in elements. Rows further apart are slow to pack.
   constexpr int64_t far_apart = 512;
   const int64_t rows = products.m, steps = products.k, work = rows * steps * columns * products.count();
   if (constant && steps * columns <= most_packed) return true;
