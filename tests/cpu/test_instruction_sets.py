@@ -1,5 +1,6 @@
 """Test the selection of kernels at run time, and vectorized kernels with smaller instruction sets."""
 
+import functools
 import os
 import re
 import shutil
@@ -43,17 +44,13 @@ TESTS += [
 
 LONG_SORTS = str(HERE / "test_sort_long_rows.py")
 KERNELS = "MPSGRAPH_KERNELS"
+SLOW = pytest.mark.slow
 PRODUCTS = [
     f"{OPERATIONS / 'test_values.py'}::test_results_match_numpy",
     f"{OPERATIONS / 'test_gradients.py'}::test_optimized_gradients_match_float64",
     *("-k", "matrix_multiplication or convolution"),
 ]
-FORBIDDEN = [
-    "winograd=off,taps=off",
-    "depthwise=off,depthwise_gradient=off,depthwise_planes=off",
-    "skinny=off,tiled=off,packed=off",
-    "matrix_vector=off,vector_matrix=off",
-]
+LAST = {"in_float32", "integers", "complex"}  # candidates that have no substitute
 BFLOAT16 = f"{HERE / 'test_convolution_taps.py'}::test_bfloat16_convolution_rounds_its_result_once"
 PLAN_OF_BFLOAT16 = """
 import mpsgraph as mg
@@ -73,6 +70,13 @@ print(g.compile({t: t.shape for t in (x, w)}, g.convolution2d(x, w)).plan())
 def with_set(name: str, *command: str, variable: str = "MPSGRAPH_INSTRUCTION_SET") -> subprocess.CompletedProcess:
     environment = os.environ | {variable: name}
     return subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=600)
+
+
+@functools.cache
+def candidates(kind: str) -> list[str]:
+    """Return the names of a kind's kernels in order, from the error about an unknown one."""
+    told = with_set(f"{kind}=unknown", "-c", PLAN_IN_TILES, variable=KERNELS).stderr
+    return told.split(f"expected {kind}= one of ")[1].strip().split(", ")
 
 
 BUILD = HERE.parents[1] / os.environ.get("MPSGRAPH_BUILD_DIR", "build/release") / "CMakeFiles"
@@ -199,8 +203,8 @@ def test_quantized_tests_pass_with_and_without_amx(setting):
         ("taps=off,convolution2d=taps", "taps (forbidden by MPSGRAPH_KERNELS)"),
         ("convolution2d=depthwise", "[convolution2d] no kernel can compute operation 'convolution2d'"),
         ("convolution2d=depthwise", "depthwise (is not depthwise with channels last"),
-        ("winograd=on", "contains 'winograd=on', expected CANDIDATE=off with one of blocks, complex, depthwise"),
-        ("bubbles=off", "contains 'bubbles=off', expected CANDIDATE=off with one of blocks, complex, depthwise"),
+        ("winograd=on", "contains 'winograd=on', expected CANDIDATE=off with one of bfloat16, blocks, complex, depthwise"),
+        ("bubbles=off", "contains 'bubbles=off', expected CANDIDATE=off with one of bfloat16, blocks, complex, depthwise"),
         ("convolution2d=bubbles", "expected convolution2d= one of depthwise, depthwise_planes, winograd, taps"),
         ("softmax=taps", "contains 'softmax=taps', expected an operation kind with several kernels"),
         ("amx", "contains 'amx', expected amx=on or amx=off"),
@@ -213,12 +217,24 @@ def test_kernel_setting_chooses_forbids_or_raises(setting, told):
 
 
 @pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="requires vectorized convolutions")
-@pytest.mark.parametrize("setting", FORBIDDEN)
-def test_matmul_and_convolution_tests_pass_without_each_candidate(setting):
-    """The next candidates then compute what the missing one would have computed."""
-    run = with_set(setting, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PRODUCTS, variable=KERNELS)
+@pytest.mark.parametrize(
+    "instruction_set", ["", pytest.param("AVX2", marks=SLOW), pytest.param("baseline", marks=SLOW)]
+)
+@pytest.mark.parametrize("first", range(1, 9))
+def test_matmul_and_convolution_tests_pass_with_each_candidate_as_the_first(first, instruction_set):
+    """Without the candidates before it, a candidate computes all cases that it accepts."""
+    forbidden = candidates("matrix_multiplication")[:first] + candidates("convolution2d")[:first]
+    setting = ",".join(f"{name}=off" for name in forbidden if name not in LAST)
+    environment = os.environ | {KERNELS: setting, "MPSGRAPH_INSTRUCTION_SET": instruction_set}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PRODUCTS]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 50
+
+
+def test_every_candidate_comes_first_in_some_run_of_the_test_above():
+    for kind in ("matrix_multiplication", "convolution2d"):
+        assert 3 < len([name for name in candidates(kind) if name not in LAST]) <= 9
 
 
 @pytest.mark.skipif("AVX-512" not in mg.Device("cpu").description, reason="only AVX-512 has these sorts")

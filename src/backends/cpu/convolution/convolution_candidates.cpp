@@ -126,6 +126,27 @@ Offer taps(Lowering& lowering) {
   return tap_product(lowering, c.weights.dtype, std::move(plan), std::move(weights), c.extras);
 }
 
+// Several groups whose channels do not fill a vector are computed as one matmul with a block-diagonal matrix.
+Offer grouped_taps(Lowering& lowering) {
+  const Convolution c(lowering);
+  if (const std::string reason = wrong_weights(c); !reason.empty()) return decline(reason);
+  const ConvolutionTiles<float, float>* tiles = convolution_tiles<float, float>();
+  ConvolutionPlan p = c.plan;
+  const bool back = c.is(ConvolutionPart::data_gradient);
+  if (!tiles || c.weights.dtype != DType::float32 || p.groups == 1 || p.x.sc != 1 || p.y.sc != 1 || p.empty())
+    return decline("needs groups, channels last, and float32");
+  int64_t merged = std::max<int64_t>(tiles->columns / (back ? p.inputs : p.outputs), 1);
+  while (p.groups % merged != 0) --merged;
+  const int64_t groups = p.groups / merged;
+  p.groups = 1, p.inputs *= merged, p.outputs *= merged;
+  TapPlan plan = (back ? TapPlan::data_gradient(p) : TapPlan::forward(p)).repeated(groups, p.taps());
+  const bool complete = static_cast<int64_t>(plan.taps.size()) == groups * p.taps();
+  TapWeights weights(p, plan, back, merged);
+  if (c.is(ConvolutionPart::weights_gradient))
+    return tap_weights_gradient(lowering, DType::float32, std::move(plan), std::move(weights), complete);
+  return tap_product(lowering, DType::float32, std::move(plan), std::move(weights), c.extras);
+}
+
 Offer scatter(Lowering& lowering) {
   const Convolution c(lowering);
   if (const std::string reason = not_by_taps(c); !reason.empty()) return decline(reason);
@@ -161,11 +182,12 @@ std::vector<Candidate> candidates() {
           {"depthwise_planes", planes},
           {"winograd", winograd},
           {"taps", taps},
-          {"scatter", scatter},
+          {"tap_scatter", scatter},
 #ifdef MPSGRAPH_ONEDNN
           {"onednn", onednn_convolution},
 #endif
           {"depthwise_gradient", depthwise_gradient},
+          {"grouped_taps", grouped_taps},
           {"in_float32", in_float32},
           {"patches", patches}};
 }

@@ -14,9 +14,13 @@ namespace mpsgraph::cpu {
 
 // Weights of a tap plan, viewed as a matrix [steps, outputs]. Each row (step) belongs to one input channel of one tap,
 // and the rows of a tap are adjacent.
+//
+// If the channels are divided into groups, several groups may be computed as one matmul, so that they fill a vector.
+// The matrix of a tap then consists of `diagonal` blocks along its diagonal, each the weights of a group, and zeros.
 struct TapWeights {
   std::vector<int64_t> tap_offsets;  // element offsets of the taps, in the order in which panels store them
   int64_t inputs, outputs, input_stride, output_stride;
+  int64_t diagonal = 1, group_stride = 0;  // number of blocks, and elements between the weights of two groups
 
   TapWeights(const ConvolutionPlan& p, const TapPlan& plan, bool of_data_gradient)
       : inputs(plan.inputs),
@@ -25,6 +29,14 @@ struct TapWeights {
         output_stride(p.weights.output_stride) {
     for (int64_t tap : plan.taps) tap_offsets.push_back(p.tap_offset(tap));
     if (of_data_gradient) std::swap(input_stride, output_stride);
+  }
+  // The weights of a convolution with groups, of which `merged` at a time are computed as one matmul. `plan` is the
+  // plan of all groups (TapPlan::repeated).
+  TapWeights(const ConvolutionPlan& p, const TapPlan& plan, bool of_data_gradient, int64_t merged)
+      : TapWeights(p, plan, of_data_gradient) {
+    diagonal = merged, group_stride = p.weights.group_stride;
+    for (size_t i = 0; i < plan.taps.size(); ++i)
+      tap_offsets[i] = p.tap_offset(plan.taps[i] % p.taps()) + plan.taps[i] / p.taps() * merged * group_stride;
   }
   // The weights of a single tap.
   TapWeights(int64_t inputs, int64_t outputs, int64_t input_stride, int64_t output_stride)
@@ -37,6 +49,11 @@ struct TapWeights {
   void pack(const ConvolutionTiles<S, F>& tiles, const S* weights, int64_t panel, F* to) const {
     const int64_t first = panel * tiles.columns;
     for (int64_t offset : tap_offsets) {
+      if (diagonal > 1) {
+        pack_diagonal(tiles.columns, weights + offset, first, to);
+        to += inputs * tiles.columns;
+        continue;
+      }
       tiles.pack(weights + offset + first * output_stride, input_stride, output_stride, inputs,
                  width(tiles.columns, panel), to);
       to += inputs * tiles.columns;
@@ -48,6 +65,7 @@ struct TapWeights {
   int64_t lines(int columns) const {
     constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(S));
     const auto taps = static_cast<int64_t>(tap_offsets.size());
+    if (diagonal > 1) return 0;
     if (output_stride == 1) return taps * inputs * (columns / line);
     return input_stride == 1 ? taps * columns * ((inputs + line - 1) / line) : 0;
   }
@@ -70,12 +88,40 @@ struct TapWeights {
     const int64_t first = panel * tiles.columns;
     for (int64_t step = begin; step < end;) {
       const int64_t tap = step / inputs, input = step % inputs, count = std::min(end - step, inputs - input);
+      if (diagonal > 1) {
+        for (int64_t i = 0; i < count; ++i, from += tiles.columns)
+          unpack_diagonal(tiles.columns, from, first, input + i, weights + tap_offsets[tap]);
+        step += count;
+        continue;
+      }
       tiles.unpack(from, count, width(tiles.columns, panel),
                    weights + tap_offsets[tap] + input * input_stride + first * output_stride, input_stride,
                    output_stride);
       from += count * tiles.columns;
       step += count;
     }
+  }
+
+ private:
+  // Write the rows of one tap to a panel whose first column is `first`.
+  template <class S, class F>
+  void pack_diagonal(int64_t columns, const S* weights, int64_t first, F* to) const {
+    std::fill_n(to, inputs * columns, F(0.f));
+    const int64_t in = inputs / diagonal, out = outputs / diagonal;
+    for (int64_t input = 0; input < inputs; ++input) {
+      const S* from = weights + input / in * group_stride + input % in * input_stride;
+      const int64_t column = input / in * out - first;
+      for (int64_t o = std::max<int64_t>(0, -column); o < out && column + o < columns; ++o)
+        to[input * columns + column + o] = F(static_cast<float>(from[o * output_stride]));
+    }
+  }
+  // Store one row of a panel, the sums of an input channel, in the weights of a tap.
+  template <class S>
+  void unpack_diagonal(int64_t columns, const float* from, int64_t first, int64_t input, S* weights) const {
+    const int64_t in = inputs / diagonal, out = outputs / diagonal, column = input / in * out - first;
+    S* to = weights + input / in * group_stride + input % in * input_stride;
+    for (int64_t o = std::max<int64_t>(0, -column); o < out && column + o < columns; ++o)
+      to[o * output_stride] = S(from[column + o]);
   }
 };
 

@@ -186,6 +186,20 @@ TapPlan TapPlan::data_gradient(const ConvolutionPlan& p) {
   return plan;
 }
 
+TapPlan TapPlan::repeated(int64_t groups, int64_t taps_of_group) const {
+  TapPlan plan{images, inputs, outputs, from_image, to_image, {}, {}};
+  for (int64_t group = 0; group < groups; ++group) {
+    for (const int64_t tap : taps) plan.taps.push_back(group * taps_of_group + tap);
+    for (Class c : classes) {
+      c.first_output = group * outputs;
+      for (TileRun& run : c.runs) run.panel += group * steps();
+      for (Pixel& pixel : c.pixels) pixel.from += group * inputs, pixel.to += group * outputs;
+      plan.classes.push_back(std::move(c));
+    }
+  }
+  return plan;
+}
+
 int64_t TapPlan::rows() const {
   int64_t sum = 0;
   for (const Class& c : classes) sum += static_cast<int64_t>(c.pixels.size());

@@ -16,6 +16,7 @@ struct TapPlan {
     // Ranges of steps (one per input channel of a tap) that are contiguous both in the source and in the panel.
     std::vector<TileRun> runs;
     std::vector<Pixel> pixels;
+    int64_t first_output = 0;  // index of the pixels' first result channel, if the channels are divided into groups
   };
   struct Tap {
     int64_t panel;                    // index of the tap's first weight row in a panel
@@ -29,6 +30,9 @@ struct TapPlan {
 
   static TapPlan forward(const ConvolutionPlan& p);
   static TapPlan data_gradient(const ConvolutionPlan& p);
+  // Return a plan for `groups` groups of channels, given the plan of one group. Each group has classes and taps of its
+  // own: tap t of group g becomes tap g * taps_of_group + t.
+  TapPlan repeated(int64_t groups, int64_t taps_of_group) const;
 
   int64_t steps() const { return static_cast<int64_t>(taps.size()) * inputs; }
   int64_t rows() const;  // number of result pixels in all images

@@ -38,7 +38,8 @@ class TapProduct final : public Kernel {
     threads_ = threads_for(std::max(plan_.products(), panels_ * panel_ * products_of_read));
     const auto bytes = static_cast<int64_t>(sizeof(F));
     const auto classes = static_cast<int64_t>(plan_.classes.size());
-    const bool few = plan_.rows() < classes * tiles_.rows && plan_.inputs >= least_inputs;
+    const bool grouped = plan_.classes.back().first_output > 0;
+    const bool few = plan_.rows() < classes * tiles_.rows && plan_.inputs >= least_inputs && !grouped;
     if (classes > 1 && few && panels_ >= threads_) take_tap_by_tap(lowering);
     const ConstantWeights constant = lowering.constant(1);
     // Panels just packed by another core are slow to read. Unless the weights are constant, sharing panels among
@@ -244,7 +245,7 @@ class TapProduct final : public Kernel {
       });
       if (ahead) ask(*ahead);
       for (int64_t p = piece.first_panel; p < piece.last_panel; ++p) {
-        if (bias) epilogue.bias = bias + p * tiles_.columns;
+        if (bias) epilogue.bias = bias + c.first_output + p * tiles_.columns;
         tiles_.multiply(count, from, c.runs.data(), static_cast<int64_t>(c.runs.size()), panels + p * panel_, to,
                         weights_.width(tiles_.columns, p), epilogue);
         for (int i = 0; i < count; ++i) to[i] += tiles_.columns;
@@ -274,6 +275,7 @@ class TapProduct final : public Kernel {
 std::string TapWeights::layout(int columns) const {
   std::string text = cat("panels of ", columns, ": ", inputs, " ", outputs, " ", input_stride, " ", output_stride);
   for (int64_t offset : tap_offsets) text += cat(" ", offset);
+  if (diagonal > 1) text += cat(", ", diagonal, " groups ", group_stride, " apart");
   return text;
 }
 

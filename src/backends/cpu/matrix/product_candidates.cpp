@@ -185,7 +185,7 @@ std::vector<Candidate> candidates() {
 #ifdef MPSGRAPH_ONEDNN
           {"onednn", onednn_product},
 #endif
-          {"taps", bfloat16_product},
+          {"bfloat16", bfloat16_product},
           {"in_float32", in_float32},
           {"integers", integers},
           {"complex", complex},
