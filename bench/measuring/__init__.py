@@ -8,6 +8,6 @@ import os
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parent.parent
-THREADS = 2
+THREADS = int(os.environ.get("BENCH_THREADS", "2"))
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
     os.environ[_name] = str(THREADS)

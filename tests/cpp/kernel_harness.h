@@ -12,6 +12,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/kernel_table.h"
+#include "backends/cpu/prepacked_weights.h"
 #include "check.h"
 #include "core/wide.h"
 
@@ -73,7 +74,9 @@ inline Array numbers(DType dtype, Dims dims, uint32_t seed = 1) {
 
 class HarnessLowering final : public Lowering {
  public:
-  explicit HarnessLowering(const Operation& operation, bool reference) : operation_(operation), reference_(reference) {}
+  // Without `constants`, operands are not known when the kernel is built.
+  HarnessLowering(const Operation& operation, bool reference, bool constants = true)
+      : operation_(operation), reference_(reference), constants_(constants) {}
   const Operation& operation() const override { return operation_; }
   Operand input(size_t i) const override {
     return {static_cast<Slot>(i), operation_.input(i)->dtype(), operation_.input(i)->shape().dims()};
@@ -89,11 +92,12 @@ class HarnessLowering final : public Lowering {
   void may_share(size_t, size_t) override {}
   void enters_memory(size_t) override {}
   bool reference_only() const override { return reference_; }
+  ConstantWeights constant(size_t i) override { return constants_ ? Lowering::constant(i) : ConstantWeights{}; }
   std::vector<size_t> scratch_sizes;
 
  private:
   const Operation& operation_;
-  bool reference_;
+  bool reference_, constants_;
 };
 
 struct Fenced {  // 64 aligned bytes, garbage, 64 guard bytes

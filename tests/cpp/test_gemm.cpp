@@ -1,5 +1,5 @@
-// Packed float and double matmuls: operand orders, sizes around tiles and blocks, and the tiles of every instruction
-// set.
+// Packed float and double matmuls: operand orders, sizes around tiles and blocks, the tiles of every instruction set,
+// and the matmul kernel with batches, transposes, and epilogues.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -7,9 +7,10 @@
 
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/matrix/gemm.h"
-#include "backends/cpu/matrix/gemm_tiles.h"
-#include "check.h"
+#include "backends/cpu/matrix/packed_product.h"
+#include "kernel_harness.h"
 
+using namespace mpsgraph;
 using namespace mpsgraph::cpu;
 
 namespace {
@@ -32,27 +33,29 @@ Matrix<T> view(T* data, int64_t rows, int64_t columns, bool by_columns) {
 }
 int64_t elements(int64_t rows, int64_t columns) { return (rows + 3) * (columns + 3); }
 
-template <class T>
-T at(const Matrix<T>& m, int64_t row, int64_t column) {
-  return m.data[row * m.row_stride + column * m.column_stride];
-}
-
 // Count wrong elements, both in the product and between its rows, where memory must not change.
 template <class T>
-int64_t wrong(int64_t rows, int64_t steps, int64_t columns, int orders, bool accumulate) {
+int64_t wrong(int64_t rows, int64_t steps, int64_t columns, int orders, bool accumulate, bool panels = false) {
   const std::vector<T> a = drawn<T>(elements(rows, steps)), b = drawn<T>(elements(steps, columns)),
                        before = drawn<T>(elements(rows, columns));
   std::vector<T> after = before;
   const auto left = view(a.data(), rows, steps, orders & 1), right = view(b.data(), steps, columns, orders & 2);
   const auto result = view(after.data(), rows, columns, orders & 4);
-  gemm<T>(left, right, result, accumulate);
+  if (panels) {
+    const GemmPanels<T> packer(steps, columns);
+    std::vector<T> packed(static_cast<size_t>(packer.elements()));
+    for (int64_t i = 0; i < packer.pieces(); ++i) packer.pack(right, i, packed.data());
+    packer.multiply(left, packed.data(), result);
+  } else {
+    gemm<T>(left, right, result, accumulate);
+  }
   std::vector<T> expected = before;
   const auto sums = view(expected.data(), rows, columns, orders & 4);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
-      T& sum = sums.data[row * sums.row_stride + column * sums.column_stride];
+      T& sum = sums.at(row, column);
       if (!accumulate) sum = 0;
-      for (int64_t step = 0; step < steps; ++step) sum += at(left, row, step) * at(right, step, column);
+      for (int64_t step = 0; step < steps; ++step) sum += left.at(row, step) * right.at(step, column);
     }
   int64_t count = 0;
   for (size_t i = 0; i < after.size(); ++i) count += after[i] != expected[i];
@@ -60,23 +63,63 @@ int64_t wrong(int64_t rows, int64_t steps, int64_t columns, int orders, bool acc
 }
 
 template <class T>
-int64_t wrong_in_tile(const GemmTiles<T>& tiles) {
+int64_t wrong_in_tile(const GemmTiles<T>& tiles, int rows, int vectors, bool accumulate, bool epilogue) {
   constexpr int64_t steps = 5;
-  const std::vector<T> a = drawn<T>(steps * tiles.rows), b = drawn<T>(steps * tiles.columns);
+  const std::vector<T> a = drawn<T>(steps * tiles.rows), b = drawn<T>(steps * tiles.columns),
+                       bias = drawn<T>(tiles.columns), before = drawn<T>(tiles.rows * tiles.columns),
+                       residual = drawn<T>(tiles.rows * tiles.columns);
+  std::vector<T> tile = before;
+  tiles.multiply(rows, vectors, steps, a.data(), b.data(), tile.data(), tiles.columns, accumulate,
+                 epilogue ? GemmEpilogue<T>{bias.data(), residual.data(), true} : GemmEpilogue<T>{});
   int64_t count = 0;
-  for (const bool accumulate : {false, true}) {
-    std::vector<T> tile(static_cast<size_t>(tiles.rows * tiles.columns), 7);
-    tiles.multiply(steps, a.data(), b.data(), tile.data(), tiles.columns, accumulate);
-    for (int64_t row = 0; row < tiles.rows; ++row)
-      for (int64_t column = 0; column < tiles.columns; ++column) {
-        T sum = accumulate ? 7 : 0;
-        for (int64_t step = 0; step < steps; ++step)
-          sum +=
-              a[static_cast<size_t>(step * tiles.rows + row)] * b[static_cast<size_t>(step * tiles.columns + column)];
-        count += tile[static_cast<size_t>(row * tiles.columns + column)] != sum;
-      }
-  }
+  for (int64_t row = 0; row < tiles.rows; ++row)
+    for (int64_t column = 0; column < tiles.columns; ++column) {
+      const auto i = static_cast<size_t>(row * tiles.columns + column);
+      T sum = accumulate ? before[i] : 0;
+      for (int64_t step = 0; step < steps; ++step)
+        sum += a[static_cast<size_t>(step * tiles.rows + row)] * b[static_cast<size_t>(step * tiles.columns + column)];
+      if (epilogue) sum = std::max<T>(0, sum + bias[static_cast<size_t>(column)] + residual[i]);
+      if (row >= rows || column >= vectors * tiles.lanes) sum = before[i];
+      count += tile[i] != sum;
+    }
   return count;
+}
+
+// Count wrong elements of the tiles of all sizes.
+template <class T>
+int64_t wrong_in_tiles(const GemmTiles<T>& tiles) {
+  CHECK(tiles.rows <= most_gemm_rows && tiles.columns <= most_gemm_columns && tiles.steps <= most_gemm_steps);
+  CHECK_EQUAL(tiles.columns % tiles.lanes, 0);
+  int64_t count = 0;
+  for (int rows = 1; rows <= tiles.rows; ++rows)
+    for (int vectors = 1; vectors <= tiles.columns / tiles.lanes; ++vectors)
+      for (const bool accumulate : {false, true})
+        for (const bool epilogue : {false, true}) count += wrong_in_tile(tiles, rows, vectors, accumulate, epilogue);
+  return count;
+}
+
+// Count wrong elements of packed rows and columns, of which some are missing.
+template <class T>
+int64_t wrong_in_packed(const GemmTiles<T>& tiles) {
+  constexpr int64_t steps = 37;
+  int64_t wrong = 0;
+  for (const bool by_rows : {false, true})
+    for (const bool contiguous_steps : {false, true}) {
+      const int64_t width = by_rows ? tiles.rows : tiles.columns;
+      const int64_t stride = contiguous_steps ? steps + 3 : 1, step_stride = contiguous_steps ? 1 : width + 3;
+      const std::vector<T> from = drawn<T>((steps + 3) * (width + 3));
+      for (int64_t count = 1; count <= width; ++count) {
+        std::vector<T> packed(static_cast<size_t>(steps * width + 1), 7);
+        (by_rows ? tiles.pack_rows : tiles.pack_columns)(from.data(), count, stride, step_stride, steps, packed.data());
+        for (int64_t step = 0; step < steps; ++step)
+          for (int64_t i = 0; i < width; ++i) {
+            const T expected = i < count ? from[static_cast<size_t>(i * stride + step * step_stride)] : T(0);
+            wrong += packed[static_cast<size_t>(step * width + i)] != expected;
+          }
+        wrong += packed.back() != 7;
+      }
+    }
+  return wrong;
 }
 
 constexpr int64_t sizes[][3] = {{1, 1, 1},   {1, 5, 40},     {8, 128, 32},   {7, 127, 31},  {9, 129, 33},
@@ -91,6 +134,14 @@ TEST(products_are_exact_for_every_operand_order) {
         CHECK_EQUAL(wrong<float>(rows, steps, columns, orders, accumulate), 0);
         CHECK_EQUAL(wrong<double>(rows, steps, columns, orders, accumulate), 0);
       }
+}
+
+TEST(packed_panels_are_exact_for_every_operand_order) {
+  for (const auto& [rows, steps, columns] : sizes)
+    for (int orders = 0; orders < 8; ++orders) {
+      CHECK_EQUAL(wrong<float>(rows, steps, columns, orders, false, true), 0);
+      CHECK_EQUAL(wrong<double>(rows, steps, columns, orders, false, true), 0);
+    }
 }
 
 TEST(empty_inner_dimension_gives_zero_or_adds_nothing) {
@@ -127,12 +178,114 @@ TEST(elements_are_bitwise_equal_in_any_block) {
       CHECK(part[row * 23 + column] == whole[(30 + row) * 70 + 41 + column]);
 }
 
+template <class T>
+int64_t wrong_in_all(const GemmTiles<T>& tiles) {
+  return wrong_in_tiles(tiles) + wrong_in_packed(tiles);
+}
+
 TEST(tiles_of_every_instruction_set_are_exact) {
-  CHECK_EQUAL(wrong_in_tile(baseline::gemm_tiles_float) + wrong_in_tile(baseline::gemm_tiles_double), 0);
+  CHECK_EQUAL(wrong_in_all(baseline::gemm_tiles_float) + wrong_in_all(baseline::gemm_tiles_double), 0);
 #if defined(__x86_64__)
   if (instruction_set() != "baseline")
-    CHECK_EQUAL(wrong_in_tile(avx2::gemm_tiles_float) + wrong_in_tile(avx2::gemm_tiles_double), 0);
+    CHECK_EQUAL(wrong_in_all(avx2::gemm_tiles_float) + wrong_in_all(avx2::gemm_tiles_double), 0);
   if (instruction_set() == "AVX-512")
-    CHECK_EQUAL(wrong_in_tile(avx512::gemm_tiles_float) + wrong_in_tile(avx512::gemm_tiles_double), 0);
+    CHECK_EQUAL(wrong_in_all(avx512::gemm_tiles_float) + wrong_in_all(avx512::gemm_tiles_double), 0);
 #endif
+}
+
+// --- matmul kernels --------------------------------------------------------------------------------------------------
+
+struct Sizes {
+  Dims batch_of_left, batch_of_right;
+  int64_t rows, steps, columns;
+};
+
+Dims matrix_dims(Dims batch, int64_t rows, int64_t columns, bool transposed) {
+  batch.push_back(transposed ? columns : rows), batch.push_back(transposed ? rows : columns);
+  return batch;
+}
+
+// Run packed_product() on random integers, and compare every element. Return the kernel's description.
+template <class T>
+std::string check_product(const Sizes& sizes, bool transpose_a, bool transpose_b, bool constant, bool epilogue) {
+  constexpr DType dtype = sizeof(T) == 4 ? DType::float32 : DType::float64;
+  const auto [of_left, of_right, rows, steps, columns] = sizes;
+  const Dims left = matrix_dims(of_left, rows, steps, transpose_a),
+             right = matrix_dims(of_right, steps, columns, transpose_b);
+  const std::vector<T> a = drawn<T>(element_count(left)), b = drawn<T>(element_count(right)), bias = drawn<T>(columns);
+  Graph graph;
+  std::vector<kernels::Array> arrays;
+  const auto add = [&](const Dims& dims, const std::vector<T>& values) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    arrays.push_back({dtype, dims, std::vector(bytes, bytes + values.size() * sizeof(T))});
+    return graph.add("constant", {}, {{"value", ConstantData::copy(dtype, dims, values.data())}});
+  };
+  Attributes attributes;
+  attributes.set("transpose_a", transpose_a), attributes.set("transpose_b", transpose_b);
+  attributes.set("has_bias", epilogue), attributes.set("has_residual", epilogue);
+  attributes.set("activation", std::string(epilogue ? "relu" : "none"));
+  Dims result = of_left.size() > of_right.size() ? of_left : of_right;
+  for (size_t i = 1; i <= std::min(of_left.size(), of_right.size()); ++i)
+    result[result.size() - i] = std::max(of_left[of_left.size() - i], of_right[of_right.size() - i]);
+  const Dims batch = result;
+  result.push_back(rows), result.push_back(columns);
+  const std::vector<T> residual = drawn<T>(element_count(result));
+  std::vector<Tensor*> inputs{add(left, a), add(right, b)};
+  if (epilogue) inputs.push_back(add({columns}, bias)), inputs.push_back(add(result, residual));
+  const Operation* operation = graph.create("fused_matrix_multiplication", inputs, std::move(attributes));
+  kernels::HarnessLowering lowering(*operation, false, constant);
+  const auto kernel = packed_product(lowering, epilogue ? ProductEpilogue{2, 3, true} : ProductEpilogue{});
+  const std::vector<kernels::Array> results = kernels::run_kernel(*kernel, lowering, arrays);
+  CHECK(results[0].dims == result);
+  const auto* c = reinterpret_cast<const T*>(results[0].bytes.data());
+  int64_t wrong = 0;
+  // Return the index of an operand's matrix for one product.
+  const auto index_of = [&](const Dims& dims, int64_t which) {
+    int64_t index = 0, scale = 1;
+    for (size_t i = batch.size(); i-- > 0; which /= batch[i]) {
+      const size_t missing = batch.size() - dims.size();
+      if (i < missing) continue;
+      index += dims[i - missing] == 1 ? 0 : which % batch[i] * scale;
+      scale *= dims[i - missing];
+    }
+    return index;
+  };
+  for (int64_t which = 0; which < element_count(batch); ++which) {
+    const T *of_x = a.data() + index_of(of_left, which) * rows * steps,
+            *of_y = b.data() + index_of(of_right, which) * steps * columns;
+    const Matrix<const T> x{of_x, rows, steps, transpose_a ? 1 : steps, transpose_a ? rows : 1},
+        y{of_y, steps, columns, transpose_b ? 1 : columns, transpose_b ? steps : 1};
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; ++column) {
+        const auto i = static_cast<size_t>((which * rows + row) * columns + column);
+        T sum = epilogue ? bias[static_cast<size_t>(column)] + residual[i] : T(0);
+        for (int64_t step = 0; step < steps; ++step) sum += x.at(row, step) * y.at(step, column);
+        wrong += c[i] != (epilogue ? std::max<T>(0, sum) : sum);
+      }
+  }
+  CHECK_EQUAL(wrong, 0);
+  return kernel->description();
+}
+
+template <class T>
+void check_products(const Sizes& sizes, const std::string& expected, bool constant = false, bool epilogue = false) {
+  for (const bool transpose_a : {false, true})
+    for (const bool transpose_b : {false, true}) {
+      const std::string description = check_product<T>(sizes, transpose_a, transpose_b, constant, epilogue);
+      if (description.find(expected) == std::string::npos) CHECK_EQUAL(description, expected);
+    }
+}
+
+TEST(products_are_exact_with_every_division) {
+  for (const bool epilogue : {false, true}) {
+    check_products<float>({{}, {}, 5, 3, 7}, "packed matmul, 1 blocks", false, epilogue);
+    check_products<float>({{}, {}, 65, 131, 37}, "packed matmul, ", false, epilogue);
+    check_products<double>({{}, {}, 61, 300, 67}, "packed matmul, ", false, epilogue);
+    check_products<float>({{}, {}, 129, 300, 65}, "packed once", true, epilogue);
+    check_products<double>({{2}, {3, 1}, 33, 70, 21}, "packed once", true, epilogue);
+    check_products<float>({{3, 2}, {2}, 33, 70, 21}, "packed matmul, ", false, epilogue);
+    check_products<float>({{1, 4}, {3, 1}, 7, 9, 50}, "packed matmul, ", false, epilogue);
+  }
+  check_products<float>({{}, {}, 700, 300, 290}, "packed matmul, ");
+  check_products<double>({{}, {}, 301, 270, 101}, "packed matmul, ");
 }

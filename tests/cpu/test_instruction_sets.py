@@ -33,7 +33,13 @@ TESTS += [
 ]
 TESTS += [str(OPERATIONS / "test_attention.py")]
 TESTS += [
-    str(HERE / name) for name in ("test_vector_kernels.py", "test_convolution_winograd.py", "test_matrix_inverse.py")
+    str(HERE / name)
+    for name in (
+        "test_vector_kernels.py",
+        "test_convolution_winograd.py",
+        "test_matrix_inverse.py",
+        "test_packed_matmul.py",
+    )
 ]
 
 LONG_SORTS = str(HERE / "test_sort_long_rows.py")

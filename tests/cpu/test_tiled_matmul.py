@@ -116,7 +116,7 @@ def test_unsupported_sizes_do_not_use_tiled_matmul(rows, steps, columns, constan
 PROGRAM = """
 import hashlib, numpy as np, mpsgraph as mg
 g, rng = mg.Graph(), np.random.default_rng(0)
-a = g.placeholder((128, 300))
+a = g.placeholder((80, 300))
 w = rng.standard_normal((300, 700)).astype(np.float32)
 executable = g.compile({a: a.shape}, [a @ g.constant(w)])
 assert "tiled matmul" in executable.plan()

@@ -1,8 +1,10 @@
-// GEMM in float and double for matmul and convolution. In all builds, double uses this GEMM, because oneDNN does not
-// support double. In builds without oneDNN, float uses it as well.
+// Blocked GEMM in float and double, used by matmuls, convolutions, and matrix inverses. packed_product.h divides a
+// matmul among threads.
 #pragma once
 
 #include <cstdint>
+
+#include "backends/cpu/matrix/gemm_tiles.h"
 
 namespace mpsgraph::cpu {
 
@@ -16,13 +18,27 @@ struct Matrix {
   Matrix block(int64_t row, int64_t column, int64_t rows_, int64_t columns_) const {
     return {data + row * row_stride + column * column_stride, rows_, columns_, row_stride, column_stride};
   }
+  T& at(int64_t row, int64_t column) const { return data[row * row_stride + column * column_stride]; }
   Matrix transposed() const { return {data, columns, rows, column_stride, row_stride}; }
 };
 
-// Compute c = a·b, or c += a·b, on the calling thread. Each element of c is bitwise the same no matter which block of c
-// it is computed in.
+inline int64_t pieces_of(int64_t size, int64_t piece) { return (size + piece - 1) / piece; }
+
 template <class T>
-void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate = false);
+const GemmTiles<T>& gemm_tiles();  // returns the micro-kernel for this processor
+
+// Return the inner dimension of the chunks in which a product with `steps` steps is summed.
+template <class T>
+int64_t gemm_chunk(int64_t steps);
+
+// gemm() packs the right operand once for each block of rows, which has this many bytes in each step.
+constexpr int64_t gemm_block_bytes = 1152;
+
+// Compute c = a·b, or c += a·b, on the calling thread. Each element of c is bitwise the same no matter which block of c
+// it is computed in. If there is an epilogue, the rows of c must be contiguous.
+template <class T>
+void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate = false,
+          const GemmEpilogue<T>& epilogue = {});
 
 // The right GEMM operand, packed once and then multiplied by many left operands, possibly by several threads at once.
 // The results are bitwise identical to those of gemm().
@@ -30,13 +46,21 @@ template <class T>
 class GemmPanels {
  public:
   GemmPanels(int64_t steps, int64_t columns);
-  int64_t elements() const { return steps_ * panels_ * panel_columns_; }  // number of elements of the packed panels
+
+  int64_t elements() const { return steps_ * panels_ * tiles_.columns; }  // number of elements of the packed panels
   int64_t pieces() const;  // units that can be packed independently
   void pack(const Matrix<const T>& b, int64_t piece, T* memory) const;
-  void multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c) const;  // c = a·b
+  // Compute c = a·b for the panels from `first` to `last`. c and the epilogue begin at the first of these panels. If
+  // there is an epilogue, the rows of c must be contiguous.
+  void multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c, int64_t first, int64_t last,
+                const GemmEpilogue<T>& epilogue) const;
+  void multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c) const {
+    multiply(a, memory, c, 0, panels_, {});
+  }
 
  private:
-  int64_t steps_, columns_, panel_columns_, panels_;
+  const GemmTiles<T>& tiles_;
+  int64_t steps_, columns_, panels_, chunk_, chunks_;
 };
 
 }  // namespace mpsgraph::cpu

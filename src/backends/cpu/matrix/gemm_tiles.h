@@ -5,20 +5,32 @@
 
 namespace mpsgraph::cpu {
 
-// A register-blocked tile of the result with `rows` rows and `columns` columns, which are two vectors.
+// The epilogue of a product. A type without functions, because this header is compiled for each instruction set.
 template <class T>
-struct GemmTiles {
-  int rows, columns;
-  // Compute tile = a·b, or tile += a·b, with packed operands. Each step along the inner dimension reads `rows` elements
-  // of a and `columns` elements of b.
-  void (*multiply)(int64_t steps, const T* a, const T* b, T* tile, int64_t row_stride, bool accumulate);
-  // Pack packed[step][i] = from[i * stride + step * step_stride] for all rows i of a tile (pack_rows) or all columns i
-  // (pack_columns). One of the strides must be 1.
-  void (*pack_rows)(const T* from, int64_t stride, int64_t step_stride, int64_t steps, T* packed);
-  void (*pack_columns)(const T* from, int64_t stride, int64_t step_stride, int64_t steps, T* packed);
+struct GemmEpilogue {
+  const T* bias = nullptr;  // one element for each column of the product, or null
+  const T* residual = nullptr;  // a matrix with the row stride of the product, or null
+  bool relu = false;
 };
 
-constexpr int most_gemm_rows = 8, most_gemm_columns = 32;  // maximum tile size of any instruction set
+// A register-blocked tile of the result with `rows` rows and `columns` columns.
+template <class T>
+struct GemmTiles {
+  int rows, columns, lanes;  // a vector has `lanes` columns
+  int64_t steps;  // maximum inner dimension of a chunk, so that a panel and the rows of a tile fit in L1
+  // Compute tile = a·b, or tile += a·b, with packed operands, for the first `count` rows and the columns of the first
+  // `vectors` vectors. Each step along the inner dimension reads `rows` elements of a and `columns` elements of b.
+  void (*multiply)(int count, int vectors, int64_t steps, const T* a, const T* b, T* tile, int64_t row_stride,
+                   bool accumulate, const GemmEpilogue<T>& epilogue);
+  // Pack packed[step][i] = from[i * stride + step * step_stride] for the `count` rows i of a tile (pack_rows) or its
+  // `count` columns i (pack_columns), with zeros for missing rows or columns. One of the strides must be 1.
+  void (*pack_rows)(const T* from, int64_t count, int64_t stride, int64_t step_stride, int64_t steps, T* packed);
+  void (*pack_columns)(const T* from, int64_t count, int64_t stride, int64_t step_stride, int64_t steps, T* packed);
+};
+
+// Maximum sizes of tiles and chunks of any instruction set.
+constexpr int most_gemm_rows = 14, most_gemm_columns = 48;
+constexpr int64_t most_gemm_steps = 256;
 
 namespace baseline {
 extern const GemmTiles<float> gemm_tiles_float;

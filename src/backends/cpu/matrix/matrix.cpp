@@ -1,15 +1,13 @@
 // Matmuls of floats and complex numbers, batched, with broadcast batch axes.
 //
-// float and double use packed GEMM (gemm.h), or GEMV for vectors. A complex matmul becomes a real one of twice the
-// size. The reference uses plain loops. The batches, and blocks of rows or columns, are divided among the threads.
+// float and double use packed_product.h, or GEMV for vectors. A complex matmul becomes a real one of twice the size.
+// The reference uses plain loops.
 #include "backends/cpu/matrix/matrix.h"
-
-#include <tuple>
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/kernel_table.h"
-#include "backends/cpu/matrix/gemm.h"
+#include "backends/cpu/matrix/packed_product.h"
 #include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
@@ -32,12 +30,15 @@ std::vector<int64_t> offsets_of(const Dims& dims, const Dims& result, int64_t co
 
 }  // namespace
 
-Products::Products(const Dims& x, const Dims& y, const Dims& result) : m(x[x.size() - 2]), n(y.back()), k(x.back()) {
+Products::Products(const Dims& x, const Dims& y, const Dims& result, bool transpose_x, bool transpose_y)
+    : m(x[x.size() - (transpose_x ? 1 : 2)]),
+      n(y[y.size() - (transpose_y ? 2 : 1)]),
+      k(x[x.size() - (transpose_x ? 2 : 1)]) {
   const size_t batch_rank = result.size() - 2;
   int64_t count = 1;
   for (size_t i = 0; i < batch_rank; ++i) count *= result[i];
   a = offsets_of(x, result, count), b = offsets_of(y, result, count);
-  bool tall = count > 1;  // batches with the same right operand become one tall matmul
+  bool tall = count > 1 && !transpose_x;  // batches with the same right operand become one tall matmul
   for (size_t i = 0; i < a.size(); ++i) tall &= b[i] == 0 && a[i] == static_cast<int64_t>(i) * m * k;
   if (tall) m *= count, a = b = {0};
 }
@@ -85,61 +86,6 @@ void multiply_row(const Products& p, const T* a, const T* b, T* c) {
       for (int64_t i = 0; i < p.k; ++i)
         for (int64_t j = 0; j < width; ++j) sums[j] += x[i] * rows[i * p.n + j];
       std::copy_n(sums, width, c + static_cast<int64_t>(which) * p.n + first);
-    }
-  });
-}
-
-// Partition of the result of a packed matmul into blocks. The thread that computes a block packs the operands of the
-// block, because panels packed by another core would have to come from an outer cache.
-struct Blocks {
-  // Number of blocks along the rows and along the columns of the result, and the size of a block; the last blocks may
-  // be smaller.
-  int64_t down = 1, across = 1, rows, columns;
-
-  explicit Blocks(const Products& p) : rows(p.m), columns(p.n) {
-    const int64_t threads = thread_count(), products = std::max<int64_t>(p.count(), 1),
-                  most = threads * blocks_of_thread;
-    const int64_t useful = std::clamp<int64_t>(products * p.m * p.n * p.k / least_work, 1, most);
-    if (products >= most || rows == 0 || columns == 0) return;
-    // rating of the best partition so far, compared in this order: thread utilization, block count, negative packing
-    // cost
-    std::tuple<double, int64_t, int64_t> best{};
-    for (int64_t i = 1; i <= useful; ++i)
-      for (int64_t j = 1; i * j <= useful; ++j) {
-        const int64_t height = piece(p.m, i, row_unit), width = piece(p.n, j, column_unit);
-        const int64_t r = pieces(p.m, height), c = pieces(p.n, width), all = products * r * c;
-        const double busy = static_cast<double>(all) / static_cast<double>(pieces(all, threads) * threads);
-        const std::tuple score{busy, all, -(r * p.n + c * p.m)};
-        if (score <= best) continue;
-        best = score;
-        down = r, across = c, rows = height, columns = width;
-      }
-  }
-
- private:
-  static int64_t pieces(int64_t size, int64_t piece) { return (size + piece - 1) / piece; }
-  static int64_t piece(int64_t size, int64_t count, int64_t unit) {
-    return std::min(size, pieces(pieces(size, count), unit) * unit);
-  }
-  static constexpr int64_t row_unit = 24, column_unit = 32;  // multiples of all tile sizes
-  static constexpr int64_t blocks_of_thread = 2;
-  static constexpr int64_t least_work = 1 << 16;  // minimum multiplications per block
-};
-
-template <class T>
-void multiply(const Products& p, const Blocks& blocks, const T* a, const T* b, T* c) {
-  if (p.n == 1) return multiply_by_column(p, a, b, c);
-  if (p.m == 1) return multiply_row(p, a, b, c);
-  const int64_t of_product = blocks.down * blocks.across;
-  parallel_for(p.count() * of_product, grain_for(p.m * p.n * p.k / of_product / 2), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t which = i / of_product, row = i % of_product / blocks.across * blocks.rows,
-                    column = i % blocks.across * blocks.columns;
-      const int64_t height = std::min(blocks.rows, p.m - row), width = std::min(blocks.columns, p.n - column);
-      const T *left = a + p.a[static_cast<size_t>(which)] + row * p.k,
-              *right = b + p.b[static_cast<size_t>(which)] + column;
-      gemm<T>({left, height, p.k, p.k}, {right, p.k, width, p.n},
-              {c + which * p.m * p.n + row * p.n + column, height, width, p.n});
     }
   });
 }
@@ -259,10 +205,11 @@ std::unique_ptr<Kernel> blocked_product(Lowering& lowering) {
   const Products products(a.dims, b.dims, c.dims);
   if (lowering.reference_only()) return plain_kernel(products, a, b, c);
   const auto build = [&]<class T>(Type<T>) {
-    return kernel([products, blocks = Blocks(products), a = a.slot, b = b.slot, c = c.slot](Frame& f) {
-      multiply<T>(products, blocks, f.at<T>(a), f.at<T>(b), f.at<T>(c));
+    return kernel([products, a = a.slot, b = b.slot, c = c.slot](Frame& f) {
+      (products.n == 1 ? multiply_by_column<T> : multiply_row<T>)(products, f.at<T>(a), f.at<T>(b), f.at<T>(c));
     });
   };
+  if (products.n != 1 && products.m != 1) return packed_product(lowering);
   if (c.dtype == DType::float32) return build(Type<float>{});
   if (c.dtype == DType::float64) return build(Type<double>{});
   unsupported(lowering, c.dtype);

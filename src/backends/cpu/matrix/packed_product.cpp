@@ -1,212 +1,167 @@
-// Packed GEMM that accumulates the result one chunk of the inner dimension at a time. A left operand that is not
-// transposed is read in place, and the thread that multiplies a block of right columns packs these columns into panels
-// that stay in its caches. A transposed left operand is packed by the thread that multiplies a block of its columns.
-// All threads then need all panels of the right operand, so the threads pack these together beforehand.
+// Matmul with blocked GEMM, divided into pieces of the result that threads take one by one. Each piece packs its own
+// operands, except constant right operands, which are packed once.
 //
-// Chunks depend only on sizes, and one thread sums each element of a block, so the results are bitwise identical for
-// any number of threads.
+// How a product is summed depends only on its inner dimension, so the results are bitwise identical for any division
+// and any number of threads.
 #include "backends/cpu/matrix/packed_product.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "backends/cpu/convolution/convolution_tiles.h"
+#include "backends/cpu/dispatch.h"
+#include "backends/cpu/matrix/gemm.h"
+#include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/prepacked_weights.h"
 
 namespace mpsgraph::cpu {
 namespace {
 
-using Tiles = ConvolutionTiles<float, float>;
+constexpr int64_t most_constant = 1 << 20;  // maximum bytes of a packed constant, of which the original is kept as well
 
-// maximum inner dimension of a chunk, so that a panel and the rows of a tile fit in L1
-constexpr int64_t most_steps = 256;
-constexpr int64_t tiles_of_block = 16;  // row tiles per block, whose part of a chunk stays in L2
-constexpr int64_t panels_of_block = 32;  // panels that are multiplied by packed rows before these are packed again
-// panels packed together, so that at least 512 contiguous bytes are read from each row
-constexpr int64_t panels_at_once = 8;
-constexpr int64_t steps_at_once = 16;  // matrix rows packed into each panel before moving to the next panel
-constexpr int64_t items_for_a_thread = 4;  // minimum blocks per thread, unless the blocks would become small
+bool is_transposed(const Lowering& lowering, std::string_view name) {
+  return lowering.attributes().has(name) && lowering.attributes().boolean(name);
+}
 
+Products products_of(const Lowering& lowering) {
+  return {lowering.input(0).dims, lowering.input(1).dims, lowering.output().dims,
+          is_transposed(lowering, "transpose_a"), is_transposed(lowering, "transpose_b")};
+}
+
+// The size of the pieces into which results are divided. The last pieces along an axis may be smaller.
+struct PieceSize {
+  int64_t rows, columns;
+};
+
+// Return the fastest division of a batch of products, according to a rough model of the time in multiply-adds. Rows are
+// divided into whole tiles, and columns into whole panels.
+template <class T>
+PieceSize best_division(const Products& products, bool packed) {
+  // Time to pack an element of the left or the right operand, and to start the threads.
+  const double left_time = 10, right_time = packed ? 2 : 8, start_time = 3e5;
+  constexpr double late = 0.25;  // part of a piece's time for which threads wait at the end
+  constexpr int64_t most_pieces = 256;
+  const GemmTiles<T>& tiles = gemm_tiles<T>();
+  const int64_t threads = thread_count(), down = std::max<int64_t>(1, pieces_of(products.m, tiles.rows)),
+                across = std::max<int64_t>(1, pieces_of(products.n, tiles.columns));
+  PieceSize best{};
+  double least = 0;
+  for (int64_t i = 1; i <= std::min(down, most_pieces); ++i)
+    for (int64_t j = 1; j <= across && i * j <= most_pieces; ++j) {
+      const int64_t rows = pieces_of(down, i) * tiles.rows, columns = pieces_of(across, j) * tiles.columns;
+      const int64_t pieces = products.count() * pieces_of(products.m, rows) * pieces_of(products.n, columns);
+      const auto h = static_cast<double>(std::min(rows, products.m)), w = static_cast<double>(columns);
+      const auto blocks = static_cast<double>(pieces_of(rows * int64_t{sizeof(T)}, gemm_block_bytes));
+      const double piece = static_cast<double>(products.k) * (h * w + left_time * h + right_time * w * blocks);
+      double time = piece * static_cast<double>(pieces_of(pieces, threads));
+      if (threads > 1 && pieces > 1) time += piece * late + start_time;
+      if (least > 0 && time >= least) continue;
+      least = time;
+      best = {rows, columns};
+    }
+  return best;
+}
+
+template <class T>
 class PackedProduct final : public Kernel {
  public:
-  PackedProduct(Lowering& lowering, const Tiles& tiles, const Operand& left, const Operand& right, bool transposed,
-                const ProductEpilogue& extras)
-      : tiles_(tiles),
-        transposed_(transposed),
-        left_(left.slot),
-        right_(right.slot),
+  PackedProduct(Lowering& lowering, const Products& products, const ProductEpilogue& extras)
+      : a_(lowering.input(0).slot),
+        b_(lowering.input(1).slot),
         result_(lowering.output().slot),
         extras_(extras),
-        steps_(right.dims[0]),
-        rows_(left.dims[transposed ? 1 : 0]),
-        columns_(right.dims[1]),
-        panels_((columns_ + tiles.columns - 1) / tiles.columns),
-        chunks_((steps_ + most_steps - 1) / most_steps),
-        longest_((steps_ + chunks_ - 1) / chunks_),
-        block_panels_(std::min(panels_, transposed ? panels_of_block : panels_at_once)),
-        block_rows_(tiles_of_block * tiles.rows) {
-    const int64_t wanted = thread_count() * items_for_a_thread;
-    if (transposed) {
-      while (block_rows_ > 2 * tiles.rows && pieces(rows_, block_rows_) * pieces(panels_, block_panels_) < wanted)
-        block_rows_ -= tiles.rows;
-      packed_left_ = floats(lowering, thread_count() * block_rows_ * longest_);
-    } else {
-      while (block_panels_ > 1 && pieces(panels_, block_panels_) < wanted) --block_panels_;
+        transpose_a_(is_transposed(lowering, "transpose_a")),
+        transpose_b_(is_transposed(lowering, "transpose_b")),
+        products_(products),
+        panels_(products.k, products.n) {
+    for (const int64_t offset : products.b) {
+      const auto known = std::find(rights_.begin(), rights_.end(), offset);
+      right_of_.push_back(known - rights_.begin());
+      if (known == rights_.end()) rights_.push_back(offset);
     }
-    down_ = pieces(rows_, block_rows_);
-    across_ = pieces(panels_, block_panels_);
-    packed_right_ = floats(lowering, (transposed ? panels_ : thread_count() * block_panels_) * panel_size());
+    const int64_t bytes = static_cast<int64_t>(rights_.size() * sizeof(T)) * panels_.elements();
+    if (bytes <= most_constant)
+      if (const ConstantWeights constant = lowering.constant(1)) prepack(constant, static_cast<size_t>(bytes));
+    piece_ = best_division<T>(products, packed_ != nullptr);
+    down_ = pieces_of(products.m, piece_.rows), across_ = pieces_of(products.n, piece_.columns);
   }
 
   void run(Frame& frame) const override {
-    if (transposed_)
-      run_transposed(frame);
-    else
-      parallel_items(across_, [&](int64_t i, int64_t member) {
-        float* panels = frame.at<float>(packed_right_) + member * block_panels_ * panel_size();
-        for (int64_t chunk = 0; chunk < chunks_; ++chunk) {
-          pack_right(frame, i * block_panels_, block_panels_, chunk, panels);
-          for (int64_t block = 0; block < down_; ++block) multiply(frame, block, i, chunk, nullptr, panels);
-        }
-      });
+    parallel_parts(products_.count() * down_ * across_, [&](int64_t i) {
+      multiply(frame, i / (down_ * across_), i / across_ % down_ * piece_.rows, i % across_ * piece_.columns);
+    });
   }
   std::string description() const override {
-    return cat(transposed_ ? "transposed, " : "", "packed in ", chunks_, " chunks of the inner dimension, ",
-               down_ * across_, " blocks");
+    return cat("packed matmul, ", packed_ ? "packed once, " : "", products_.count() * down_ * across_, " blocks");
   }
 
  private:
-  struct Steps {
-    int64_t begin, end;
-    int64_t count() const { return end - begin; }
-  };
-  Steps steps_of(int64_t chunk) const { return {steps_ * chunk / chunks_, steps_ * (chunk + 1) / chunks_}; }
-
-  static int64_t pieces(int64_t size, int64_t piece) { return (size + piece - 1) / piece; }
-  static Slot floats(Lowering& lowering, int64_t count) {
-    return lowering.scratch(static_cast<size_t>(count) * sizeof(float));
-  }
-  int64_t panel_size() const { return tiles_.columns * longest_; }
-  int width(int64_t panel) const {
-    return static_cast<int>(std::min<int64_t>(tiles_.columns, columns_ - panel * tiles_.columns));
-  }
-
-  void run_transposed(Frame& frame) const {
-    const auto count = [&](int64_t phase) {
-      return phase % 2 == 0 ? pieces(panels_, panels_at_once) : down_ * across_;
-    };
-    parallel_phases(thread_count(), 2 * chunks_, count, [&](int64_t phase, Items& items) {
-      float* panels = frame.at<float>(packed_right_);
-      float* packed = frame.at<float>(packed_left_) + items.member() * block_rows_ * longest_;
-      for (int64_t i : items)
-        if (phase % 2 == 0) {
-          pack_right(frame, i * panels_at_once, panels_at_once, phase / 2, panels + i * panels_at_once * panel_size());
-        } else {
-          const int64_t block = i / down_;
-          multiply(frame, i % down_, block, phase / 2, packed, panels + block * block_panels_ * panel_size());
-        }
-    });
+  void prepack(const ConstantWeights& constant, size_t bytes) {
+    packed_ = prepacked(constant,
+                        cat("GEMM panels of ", products_.k, " x ", products_.n, transpose_b_ ? " transposed, " : ", ",
+                            gemm_tiles<T>().columns, " columns and ", gemm_chunk<T>(products_.k), " steps each"),
+                        bytes, [&](const std::byte* from, std::byte* to) {
+                          auto* panels = reinterpret_cast<T*>(to);
+                          for (const int64_t offset : rights_) {
+                            for (int64_t i = 0; i < panels_.pieces(); ++i)
+                              panels_.pack(right(reinterpret_cast<const T*>(from) + offset), i, panels);
+                            panels += panels_.elements();
+                          }
+                        });
   }
 
-  // Pack `count` panels, starting at panel `first`. The packed panels are panel_size() floats apart.
-  void pack_right(Frame& frame, int64_t first, int64_t count, int64_t chunk, float* panels) const {
-    const Steps steps = steps_of(chunk);
-    const int64_t last = std::min(first + count, panels_), column = first * tiles_.columns;
-    const int64_t end = std::min(last * tiles_.columns, columns_);
-    for (int64_t step = steps.begin; step < steps.end; step += steps_at_once) {
-      const float* from = frame.at<const float>(right_) + step * columns_;
-      for (int64_t ahead = steps_at_once; ahead < 2 * steps_at_once && step + ahead < steps.end; ++ahead)
-        for (int64_t i = column; i < end; i += 16) __builtin_prefetch(from + ahead * columns_ + i);
-      for (int64_t panel = first; panel < last; ++panel)
-        tiles_.pack(from + panel * tiles_.columns, columns_, 1, std::min(steps_at_once, steps.end - step), width(panel),
-                    panels + (panel - first) * panel_size() + (step - steps.begin) * tiles_.columns);
+  Matrix<const T> left(const T* a) const {
+    if (transpose_a_) return {a, products_.m, products_.k, 1, products_.m};
+    return {a, products_.m, products_.k, products_.k, 1};
+  }
+  Matrix<const T> right(const T* b) const {
+    if (transpose_b_) return {b, products_.k, products_.n, 1, products_.k};
+    return {b, products_.k, products_.n, products_.n, 1};
+  }
+
+  void multiply(Frame& frame, int64_t product, int64_t row, int64_t column) const {
+    const auto i = static_cast<size_t>(product);
+    const int64_t rows = std::min(piece_.rows, products_.m - row),
+                  columns = std::min(piece_.columns, products_.n - column);
+    const int64_t offset = (product * products_.m + row) * products_.n + column;
+    const auto a = left(frame.at<const T>(a_) + products_.a[i]).block(row, 0, rows, products_.k);
+    const Matrix<T> c{frame.at<T>(result_) + offset, rows, columns, products_.n, 1};
+    const GemmEpilogue<T> epilogue{extras_.bias >= 0 ? frame.at<const T>(extras_.bias) + column : nullptr,
+                                   extras_.residual >= 0 ? frame.at<const T>(extras_.residual) + offset : nullptr,
+                                   extras_.relu};
+    if (!packed_) {
+      const auto b = right(frame.at<const T>(b_) + products_.b[i]).block(0, column, products_.k, columns);
+      return gemm<T>(a, b, c, false, epilogue);
     }
+    const int64_t width = gemm_tiles<T>().columns;
+    panels_.multiply(a, reinterpret_cast<const T*>(packed_.get()) + right_of_[i] * panels_.elements(), c,
+                     column / width, pieces_of(column + columns, width), epilogue);
   }
 
-  // Pack the left operand to packed[tile][step][row], where each tile has its full height.
-  void pack_left(Frame& frame, int64_t row, int64_t rows, Steps steps, float* packed) const {
-    const int64_t height = tiles_.rows, size = height * steps.count();
-    const float* from = frame.at<const float>(left_) + steps.begin * rows_ + row;
-    for (int64_t step = 0; step < steps.count(); ++step, from += rows_, packed += height) {
-      float* to = packed;
-      int64_t i = 0;
-      for (; i + height <= rows; i += height, to += size) std::memcpy(to, from + i, sizeof(float) * height);
-      if (i < rows) std::memcpy(to, from + i, sizeof(float) * (rows - i));
-    }
-  }
-
-  // Multiply one block of the result. `packed` is scratch memory for a transposed left operand.
-  void multiply(Frame& frame, int64_t down, int64_t across, int64_t chunk, float* packed, const float* panels) const {
-    const Steps steps = steps_of(chunk);
-    const int64_t row = down * block_rows_, rows = std::min(block_rows_, rows_ - row);
-    const int64_t first = across * block_panels_, last = std::min(first + block_panels_, panels_);
-    const bool fresh = chunk == 0;
-    const TileRun all{0, 0, steps.count()};
-    const float* factors[most_steps];  // one pointer per inner index (transposed left operand) or per row
-    if (transposed_) {
-      pack_left(frame, row, rows, steps, packed);
-      for (int64_t step = 0; step < steps.count(); ++step) factors[step] = packed + step * tiles_.rows;
-    } else {
-      for (int64_t r = 0; r < rows; ++r) factors[r] = frame.at<const float>(left_) + (row + r) * steps_ + steps.begin;
-    }
-    alignas(64) float narrow[Tiles::most_rows * most_columns];
-    for (int64_t panel = first; panel < last; ++panel, panels += panel_size()) {
-      const int columns = width(panel);
-      const bool whole = columns == tiles_.columns;
-      for (int64_t r = 0; r < rows;) {
-        const auto count =
-            transposed_ ? static_cast<int>(std::min<int64_t>(tiles_.rows, rows - r)) : tiles_.next_rows(rows - r);
-        float* out = frame.at<float>(result_) + (row + r) * columns_ + panel * tiles_.columns;
-        if (!whole && !fresh)
-          for (int i = 0; i < count; ++i) std::copy_n(out + i * columns_, columns, narrow + i * tiles_.columns);
-        float* sums = whole ? out : narrow;
-        const int64_t stride = whole ? columns_ : tiles_.columns;
-        if (transposed_) {
-          tiles_.multiply_transposed(count, factors, r * steps.count(), steps.count(), panels, nullptr, fresh, sums,
-                                     stride);
-        } else {
-          float* rows_of_sums[Tiles::most_rows];
-          for (int i = 0; i < count; ++i) rows_of_sums[i] = sums + i * stride;
-          if (fresh)
-            tiles_.multiply(count, factors + r, &all, 1, panels, rows_of_sums, tiles_.columns, {});
-          else
-            tiles_.add(count, factors + r, steps.count(), panels, rows_of_sums);
-        }
-        if (!whole || steps.end == steps_) finish(frame, count, sums, stride, panel, steps.end == steps_, out);
-        r += count;
-      }
-    }
-  }
-
-  // Store the sums of a row of the tile. After the last chunk, apply the epilogue as well.
-  void finish(Frame& frame, int count, const float* sums, int64_t stride, int64_t panel, bool last, float* out) const {
-    TileEpilogue<float> epilogue;
-    if (last) {
-      epilogue.relu = extras_.relu;
-      if (extras_.bias >= 0) epilogue.bias = frame.at<const float>(extras_.bias) + panel * tiles_.columns;
-      if (extras_.residual >= 0)
-        epilogue.residual = frame.at<const std::byte>(extras_.residual) - frame.at<const std::byte>(result_);
-      if (sums == out && !epilogue.relu && !epilogue.bias && !epilogue.residual) return;
-    }
-    for (int i = 0; i < count; ++i) tiles_.finish(sums + i * stride, out + i * columns_, width(panel), epilogue);
-  }
-
-  static constexpr int most_columns = 32;
-
-  const Tiles& tiles_;
-  bool transposed_;
-  Slot left_, right_, result_, packed_right_ = -1, packed_left_ = -1;
+  Slot a_, b_, result_;
   ProductEpilogue extras_;
-  int64_t steps_, rows_, columns_, panels_, chunks_, longest_, block_panels_, block_rows_, across_ = 1, down_ = 1;
+  bool transpose_a_, transpose_b_;
+  Products products_;
+  GemmPanels<T> panels_;
+  // distinct offsets of right operands, and for each product an index into them
+  std::vector<int64_t> rights_, right_of_;
+  PackedPtr packed_;  // null if panels are packed on each run
+  PieceSize piece_{};
+  int64_t down_ = 0, across_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> packed_product(Lowering& lowering, const Operand& left, const Operand& right, bool transposed,
-                                       const ProductEpilogue& extras) {
-  const Tiles* tiles = convolution_tiles<float, float>();
-  if (!tiles || left.dims.size() != 2 || right.dims.size() != 2 || left.dtype != DType::float32) return nullptr;
-  return std::make_unique<PackedProduct>(lowering, *tiles, left, right, transposed, extras);
+bool packing_pays(const Lowering& lowering) {
+  constexpr int64_t least = 96;
+  const Products products = products_of(lowering);
+  return products.m >= least && products.n >= least;
+}
+
+std::unique_ptr<Kernel> packed_product(Lowering& lowering, const ProductEpilogue& extras) {
+  const Products products = products_of(lowering);
+  if (lowering.input(0).dtype == DType::float64)
+    return std::make_unique<PackedProduct<double>>(lowering, products, extras);
+  return std::make_unique<PackedProduct<float>>(lowering, products, extras);
 }
 
 }  // namespace mpsgraph::cpu

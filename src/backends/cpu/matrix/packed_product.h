@@ -1,8 +1,5 @@
-// float32 GEMM that packs its operands, for sizes at which packing pays off but oneDNN does not pack. Such sizes occur
-// in the weight gradient of a dense layer, whose left operand is transposed, and in the layer itself.
-//
-// Reading these operands in place is slow. Rows that are a multiple of 2 KB apart share a few cache sets, so the
-// elements of a column evict each other.
+// Matmul in float32 or float64 with our blocked GEMM (gemm.h), divided among the threads. Operands may be batched,
+// broadcast, and transposed.
 #pragma once
 
 #include <memory>
@@ -12,9 +9,10 @@
 
 namespace mpsgraph::cpu {
 
-// Build the kernel for left · right, or left^T · right if `transposed`, with the epilogue `extras`. Return null if
-// there are no micro-kernels for this processor.
-std::unique_ptr<Kernel> packed_product(Lowering& lowering, const Operand& left, const Operand& right, bool transposed,
-                                       const ProductEpilogue& extras);
+// Return whether the matmul has so many rows and columns that packing its operands pays off.
+bool packing_pays(const Lowering& lowering);
+
+// Build the kernel of a float32 or float64 matmul.
+std::unique_ptr<Kernel> packed_product(Lowering& lowering, const ProductEpilogue& extras = {});
 
 }  // namespace mpsgraph::cpu

@@ -97,25 +97,6 @@ std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row,
       "vector-matrix product");
 }
 
-// Build a packed matmul for operands whose rows are a multiple of 2 KB apart and which oneDNN would read in place. Rows
-// 4 KB apart share a single set of the L1 cache. With AVX-512, the packed kernel is faster only if rows are a multiple
-// of 4 KB and at least 8 KB apart, so that each row is on its own page. In addition, the result must have fewer than
-// 1,024 rows or, if the rows of the left operand are far apart, fewer than 1,024 columns.
-std::unique_ptr<Kernel> product_with_far_rows(Lowering& lowering, const Operand& a, const Operand& b, bool transposed,
-                                              const ProductEpilogue& extras) {
-  if (a.dims.size() != 2 || b.dims.size() != 2 || a.dtype != DType::float32) return nullptr;
-  constexpr int64_t far = 512, least_steps = 16;
-  const int64_t rows = lowering.output().dims[0], columns = b.dims[1], steps = b.dims[0];
-  if (steps < least_steps || onednn_packs(rows, columns, steps, transposed)) return nullptr;
-  const int64_t apart = transposed ? rows : columns, others = transposed ? columns : rows;
-  const bool has_avx512 = onednn_multiplies_bfloat16(), one_set = apart % (2 * far) == 0;
-  if (has_avx512 ? !one_set || apart < 4 * far : apart % far != 0) return nullptr;
-  // minimum value of `others` for which packing pays off
-  const int64_t least = has_avx512 ? 256 : !one_set ? 64 : transposed ? 48 : 8;
-  if (others < least || (has_avx512 && others >= 2 * far)) return nullptr;
-  return packed_product(lowering, a, b, transposed, extras);
-}
-
 Offer complex(Lowering& lowering) {
   if (!is_complex(lowering.output().dtype)) return decline("computes only complex numbers");
   return complex_product(lowering);
@@ -179,27 +160,27 @@ Offer tiled(Lowering& lowering) {
 Offer packed(Lowering& lowering) {
   const Product p(lowering);
   if (const std::string reason = not_float(p); !reason.empty()) return decline(reason);
-  if (p.transpose_b) return decline("transposes no right operand");
-  auto kernel = product_with_far_rows(lowering, p.a, p.b, p.transpose_a, p.extras);
-  if (!kernel) return decline("packs only matrices whose rows are far apart");
-  return kernel;
+  if (!packing_pays(lowering)) return decline("packs only operands with many rows and columns");
+  return packed_product(lowering, p.extras);
 }
 
 Offer blocks(Lowering& lowering) {
   const Product p(lowering);
   const DType dtype = p.result.dtype;
-  if (dtype != DType::float32 && dtype != DType::float64 && !lowering.reference_only())
+  const bool plain = lowering.reference_only(), extended = p.transpose_a || p.transpose_b || p.has_epilogue();
+  if (dtype != DType::float32 && dtype != DType::float64 && !plain)
     return decline(cat("computes only float32 and float64, not ", dtype));
-  if (p.transpose_a || p.transpose_b || p.has_epilogue()) return decline("transposes no operand and adds no epilogue");
-  return blocked_product(lowering);
+  if (!extended) return blocked_product(lowering);
+  if (plain) return decline("plain loops transpose no operand and add no epilogue");
+  return packed_product(lowering, p.extras);
 }
 
 std::vector<Candidate> candidates() {
   return {{"matrix_vector", matrix_vector},
           {"vector_matrix", vector_matrix},
           {"skinny", skinny},
-          {"tiled", tiled},
           {"packed", packed},
+          {"tiled", tiled},
           {"bfloat16", bfloat16_product},
           {"in_float32", in_float32},
           {"integers", integers},

@@ -7,11 +7,12 @@
 
 namespace mpsgraph::cpu {
 
-// Sizes of a batch of matmuls [m, k]·[k, n], and the offsets of the operands of each matmul, in elements.
+// Sizes of a batch of matmuls [m, k]·[k, n], and the offsets of the operands of each matmul, in elements. A transposed
+// operand x has the dimensions [k, m], a transposed operand y [n, k].
 struct Products {
   int64_t m, n, k;
   std::vector<int64_t> a, b;
-  Products(const Dims& x, const Dims& y, const Dims& result);
+  Products(const Dims& x, const Dims& y, const Dims& result, bool transpose_x = false, bool transpose_y = false);
   int64_t count() const { return static_cast<int64_t>(a.size()); }
 };
 

@@ -7,7 +7,6 @@
 
 #include "backends/cpu/convolution/convolution_tiles.h"
 #include "backends/cpu/matrix/products.h"
-#include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 
@@ -169,15 +168,12 @@ class TiledProduct final : public Kernel {
   PackedPtr packed_;  // null if panels are packed on each run
 };
 
-// Return whether a tiled matmul is faster than oneDNN, which reads its operands in place. In measurements, the tiled
-// matmul was up to 1.4 times as fast as oneDNN if the right operand is a constant, which is packed once. If that
-// operand is packed on each run, the tiled matmul was as fast as oneDNN from `rows_to_pack_for` rows on. Large
-// constants are not packed, because this would keep a second copy of most of a model. For small matmuls, the tiled
-// matmul avoids the time that oneDNN takes to generate kernels.
+// Return whether to use a tiled matmul. A constant right operand is packed once, unless it is large, because this would
+// keep a second copy of most of a model. Packing on each run pays off from `rows_to_pack_for` rows on.
 bool suits(const Products& products, int64_t columns, bool constant, bool transpose_b) {
   constexpr int64_t most_packed = 1 << 18;  // maximum elements of a packed constant, 1 MB
   constexpr int64_t most_at_once = 1 << 14, rows_to_pack_for = 24;
-  // Maximum distance between rows of the right operand, in elements; packed_product.h handles larger distances.
+  // Maximum distance between rows of the right operand, in elements. Rows further apart are slow to pack.
   constexpr int64_t far_apart = 512;
   const int64_t rows = products.m, steps = products.k, work = rows * steps * columns * products.count();
   if (constant && steps * columns <= most_packed) return true;
@@ -193,7 +189,7 @@ std::unique_ptr<Kernel> tiled_product(Lowering& lowering, bool transpose_b, cons
   if (!tiles || a.dtype != DType::float32 || a.dims.size() < 2 || b.dims.size() < 2) return nullptr;
   const Products products(a.dims, b.dims, result.dims);
   const int64_t columns = result.dims.back();
-  if (products.k == 0 || onednn_packs(products.m, columns, products.k)) return nullptr;
+  if (products.k == 0) return nullptr;
   // Do not call lowering.constant(1) here: calling it promises that the kernel will not read the operand's slot.
   if (!suits(products, columns, constant_operand(lowering.operation(), 1) != nullptr, transpose_b)) return nullptr;
   return std::make_unique<TiledProduct>(lowering, *tiles, products, columns, transpose_b, extras);
