@@ -1,4 +1,4 @@
-"""Times of workloads with other kernels, relative to the usual ones, in one run: `candidates.py onednn=off`.
+"""Times of workloads with other kernels, relative to the usual ones, in one run: `candidates.py winograd=off`.
 
 The argument is a value of MPSGRAPH_KERNELS (docs/performance.md). Both sides take turns in processes of their own, so
 that the machine treats them alike. A ratio above 1 means that the workload takes longer with the argument. The last
@@ -57,7 +57,7 @@ def ratio(name: str, setting: str, options: Options) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("setting", help="a value of MPSGRAPH_KERNELS, such as onednn=off")
+    parser.add_argument("setting", help="a value of MPSGRAPH_KERNELS, such as winograd=off")
     Options.add_to(parser)
     arguments = parser.parse_args()
     options = replace(Options.of(arguments), peers=False, workloads="")

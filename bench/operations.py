@@ -50,7 +50,8 @@ REASONS: dict[str, str] = {
     "only once); 0.78 on two Intel cores with AMX since packing is vectorized",
     "matrix_multiplication_of_halves": "the second operand is first converted to float32, 590,000 numbers for 75 "
     "million products; 1.17 to 1.28 in four runs",
-    "convolution_in_groups": "all of its time is in oneDNN's kernels; why PyTorch's are faster is unknown",
+    "convolution_in_groups": "groups are merged until their channels fill a vector, so many of the products are with "
+    "zeros",
     "matrix_multiplication_small": "one matmul of 32 rows with our own kernels, compared with MKL on one thread; with "
     "two threads they are equally fast",
     "reverse_rows": "memory-bound; 1.25 in another run, 1.00 to 1.21 in three runs on two AMD cores",

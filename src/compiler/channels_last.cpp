@@ -8,8 +8,7 @@
 //   %m = mean(%p) {axes=[2,3]}                             %p = max_pooling2d(%r) {data_layout="NHWC"}
 //                                                          %n = mean(%p) {axes=[1,2]}
 //                                                          %m = transpose(%n) {permutation=[0,3,1,2]}
-// Our kernels vectorize over channels, so channels must be adjacent in memory. A library kernel for channels first
-// would convert its operands to and from a blocked layout at every call. Operations after a convolution use its
+// Our kernels vectorize over channels, so channels must be adjacent in memory. Operations after a convolution use its
 // channels-last layout if they can determine which axis holds the channels: element-wise operations, sums and
 // normalizations, pooling, padding, resizing, and concatenation. For all other users and for fetched results, a
 // transpose restores the original layout. A tensor that was transposed from channels last is treated like a

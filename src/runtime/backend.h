@@ -60,7 +60,7 @@ class CompiledProgram {
   // Writes the program in the device's native form, with the current values of variables. Throws UnsupportedError if
   // the device has no such form.
   virtual SerializedOrder serialize(const std::filesystem::path& path, const SerializationDescriptor& descriptor) const;
-  // Whether a variable has moved to a different memory layout since compilation; the runtime then recompiles the
+  // Whether a variable has moved since compilation, for example to another MPSGraph; the runtime then recompiles the
   // program.
   virtual bool stale() const { return false; }
   // Whether a run with these feeds would first compile part of the program. If so, no other run of the graph may be

@@ -48,8 +48,8 @@ void GraphState::refresh() {
     for (auto& weak : executables_)
       if (auto executable = weak.lock()) live.push_back(std::move(executable));
   }
-  // Recompiling one executable may move a variable that another executable uses, so the check is repeated. Memory
-  // layouts stop changing after one or two rounds; if not, the next run detects the remaining stale executables.
+  // Recompiling one executable may move a variable that another executable uses, so the check is repeated.
+  // Usually, one or two rounds suffice; if not, the next run detects the remaining stale executables.
   for (int round = 0; round < 3; ++round) {
     bool built = false;
     for (auto& executable : live) {

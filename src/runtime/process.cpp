@@ -97,8 +97,8 @@ BlockedScope::~BlockedScope() {
 void register_worker(std::shared_ptr<Worker> worker) {
   Threads& all = threads();
   all.guard.check("the runtime");
-  // shutdown() must run at exit before the destructors of the kernel libraries, so it is registered after these
-  // libraries have been constructed.
+  // shutdown() must run at exit before static objects that kernels use are destroyed, so it is registered after these
+  // objects have been constructed.
   static const bool at_exit = std::atexit(shutdown) == 0;
   (void)at_exit;
   std::vector<std::shared_ptr<Worker>> done;

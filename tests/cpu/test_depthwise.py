@@ -10,7 +10,6 @@ import pytest
 from harness.instructions import run_again_with
 from harness.runtime import run_program
 
-ONEDNN = "oneDNN" in mg.Device("cpu").description
 PLAIN = mg.CompilationDescriptor(reference_kernels=True)
 
 
@@ -73,7 +72,7 @@ def test_depthwise_strips_of_pixels_match_reference(name, rest, constant):
     arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in feeds]
     [found], plan = run(g, feeds, [y], arrays)
     [expected], _ = run(g, feeds, [y], arrays, PLAIN)
-    assert not ONEDNN or "depthwise, strips of pixels" in plan, plan
+    assert "depthwise, strips of pixels" in plan, plan
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
@@ -152,11 +151,11 @@ def test_depthwise_convolution3d_matches_reference():
     arrays = [rng.standard_normal(t.shape).astype(np.float32) for t in (x, w)]
     [found], plan = run(g, [x, w], [y], arrays)
     [expected], _ = run(g, [x, w], [y], arrays, PLAIN)
-    assert not ONEDNN or "depthwise, strips of pixels" in plan, plan
+    assert "depthwise, strips of pixels" in plan, plan
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-5)
 
 
-# Images, (height, width), channels, taps, options. oneDNN does not handle these gradients.
+# Images, (height, width), channels, taps, options.
 GRADIENTS = {
     "one_pixel": (32, (1, 1), 96, (3, 3), {}),
     "window_as_large_as_the_image": (16, (4, 4), 24, (5, 5), {}),
@@ -199,7 +198,7 @@ def test_depthwise_gradients_match_reference_kernels(name: str, dtype: str):
     arrays = [rng.standard_normal(x.shape).astype(dtype) for x in feeds]
     found, plan = run(g, feeds, targets, arrays)
     expected, _ = run(g, feeds, targets, arrays, PLAIN)
-    assert not ONEDNN or "depthwise, " in plan, plan
+    assert "depthwise, " in plan, plan
     for ours, theirs in zip(found, expected, strict=True):
         bound = np.abs(theirs.astype(np.float64)).max() * (2e-6 if dtype == "float32" else 2e-3)
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound)
@@ -233,7 +232,7 @@ def test_nan_pixel_affects_only_weight_gradients_that_use_it():
 
 
 def test_depthwise_training_matches_reference_kernels():
-    """Train five steps. The forward pass is computed in strips of pixels, and the gradient by oneDNN."""
+    """Train five steps. The forward pass is computed in strips of pixels, and the gradient pixel by pixel."""
     weights = np.random.default_rng(0).standard_normal((40, 1, 5, 5)).astype(np.float32) * 0.2
     batch = np.random.default_rng(1).standard_normal((16, 4, 4, 40)).astype(np.float32)
     trained = []

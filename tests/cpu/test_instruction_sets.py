@@ -139,12 +139,9 @@ np.testing.assert_allclose(half, single, rtol=0.05)
 """
 
 
-@pytest.mark.skipif("oneDNN" not in mg.Device("cpu").description, reason="requires oneDNN")
-def test_bfloat16_training_works_without_onednn_bfloat16_matmul():
-    """oneDNN has no bfloat16 matmul on processors without AVX-512; an environment variable of oneDNN simulates one."""
-    for name in ("ONEDNN_MAX_CPU_ISA", "MPSGRAPH_INSTRUCTION_SET"):
-        run = with_set("AVX2", "-c", TRAINING_IN_BFLOAT16, variable=name)
-        assert run.returncode == 0, f"{name}\n{run.stderr}"
+def test_bfloat16_training_works_without_bfloat16_instructions():
+    run = with_set("AVX2", "-c", TRAINING_IN_BFLOAT16)
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize("name", ["AVX2", "baseline"])
@@ -220,7 +217,7 @@ def test_kernel_setting_chooses_forbids_or_raises(setting, told):
 @pytest.mark.parametrize(
     "instruction_set", ["", pytest.param("AVX2", marks=SLOW), pytest.param("baseline", marks=SLOW)]
 )
-@pytest.mark.parametrize("first", range(1, 9))
+@pytest.mark.parametrize("first", range(1, 7))
 def test_matmul_and_convolution_tests_pass_with_each_candidate_as_the_first(first, instruction_set):
     """Without the candidates before it, a candidate computes all cases that it accepts."""
     forbidden = candidates("matrix_multiplication")[:first] + candidates("convolution2d")[:first]

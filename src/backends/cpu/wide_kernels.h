@@ -16,8 +16,8 @@ namespace mpsgraph::cpu {
 DType wide_float(DType dtype);
 DType wide_integer(DType dtype);
 
-// Return whether matmuls and convolutions of this half-precision type are computed in float32. Few processors support
-// float16 arithmetic, and oneDNN supports bfloat16 only with AVX-512 or later.
+// Return whether matmuls and convolutions of this half-precision type are computed in float32. There are no float16
+// kernels, because few processors support float16 arithmetic, and bfloat16 kernels exist only for AVX-512 and AMX.
 bool multiplies_in_float32(DType dtype);
 
 // Build a kernel with `lower`, to which operands of type `narrow` appear as operands of type `wide`. Integer results

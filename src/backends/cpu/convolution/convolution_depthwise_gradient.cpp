@@ -1,9 +1,9 @@
 // Gradient of depthwise convolutions with respect to their weights, channels last.
 //
-// The gradient of each weight is a sum of products of two pixels: a pixel of the incoming gradient, and the source pixel
-// that the weight's tap reads at that position. Vectors run along the channels, and blocks of pixels stay in cache for
-// all taps. The pixels are divided among partial sums whose number depends only on the shape, so the result does not
-// depend on which threads compute them.
+// The gradient of each weight is a sum of products of two pixels: a pixel of the incoming gradient, and the source
+// pixel that the weight's tap reads at that position. Vectors run along the channels, and blocks of pixels stay in
+// cache for all taps. The pixels are divided among partial sums whose number depends only on the shape, so the result
+// does not depend on which threads compute them.
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_depthwise.h"
