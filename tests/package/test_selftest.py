@@ -338,6 +338,16 @@ def test_selftest_summary_describes_failures_in_plain_words():
     assert report.summary(interrupted=True)["verdict"].endswith("so this covers only a part.")
 
 
+def test_verdict_of_a_device_that_cannot_be_opened_names_the_error(capsys):
+    report = Report(Options("metal"))
+    message = "the process exited with status 1\nTraceback:\n  File x\nmpsgraph.errors.DeviceError: no Metal device\n^"
+    report.add(Outcome("versions", "the start", FAILED, message, {"process": 7, "output": ["long"]}))
+    verdict = report.summary()["verdict"]
+    assert verdict.startswith("The device could not be opened: the process exited with status 1: mpsgraph.errors.Devi")
+    report.print()
+    assert "\noutput" not in capsys.readouterr().out
+
+
 def test_summary_states_the_scope():
     def scope(**options) -> str:
         return Report(Options("cpu", **options)).summary()["scope"]

@@ -176,6 +176,18 @@ def checks(options):
     assert report.content(False)["parts"]["made"]["left out"] == 1
 
 
+def test_only_twenty_failed_checks_of_a_process_run_again(part):
+    report = part("""
+from mpsgraph.selftest.checks import Check
+def fails():
+    raise ValueError("always")
+def checks(options):
+    return [Check(str(i), fails) for i in range(22)]
+""")
+    expected = 20 * ["the same result"] + 2 * ["none, because 20 other checks have run again"]
+    assert [o.second_run for o in report._outcomes] == expected
+
+
 def test_report_of_a_hang_names_the_stage_and_native_stacks(part, tmp_path, monkeypatch):
     command = tmp_path / "bin" / "sample"
     command.parent.mkdir()

@@ -112,7 +112,7 @@ class Report:
                 print(f"\n... and {len(found) - SHOWN} more {title}; the --json file lists all of them")
 
     def _versions(self) -> dict[str, Any]:
-        return {k: v for outcome in self._of("versions") for k, v in outcome.numbers.items()}
+        return {k: v for o in self._of("versions") if o.status != FAILED for k, v in o.numbers.items()}
 
     def content(self, interrupted: bool) -> dict[str, Any]:
         """Return the contents of the file: all outcomes, but of most passed checks only the names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -31,6 +32,7 @@ WORDS = {  # Dict from parts to descriptions of what has passed.
     "digits": "training the digit classifier",
     "validation": "operations under Metal's validation layer",
 }
+RAISED_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 MOST_NAMES = 4
 FEW = 30  # Number of passed checks of a part that the report names even if none failed.
 DTYPES = {*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool", "bfloat16"}
@@ -108,7 +110,9 @@ def _verdict(outcomes: list[Outcome], versions: dict[str, Any], interrupted: boo
     where = f"{versions.get('chip', 'this machine')}, {versions.get('system', 'unknown system')}"
     broken = [o for o in outcomes if o.part == "versions" and o.status == FAILED]
     if broken:
-        return f"The device could not be opened: {broken[0].message.splitlines()[0]}"
+        lines = [line.strip() for line in broken[0].message.splitlines() if line.strip()]
+        raised = [line for line in lines[1:] if RAISED_LINE.match(line)]  # the end of a stack that Python printed
+        return f"The device could not be opened: {': '.join([lines[0], *raised[-1:]])}"
     done = [o for o in outcomes if o.part != "versions"]
     failed = sum(o.status == FAILED for o in done)
     so_far = " The test was interrupted, so this covers only a part." if interrupted else ""

@@ -97,9 +97,13 @@ def main(part: str, given: str, first: str, groups: str, frames: str) -> None:
         else:
             result = judged(part, check, perform(check))
         took = {"seconds": time.perf_counter() - started, "compile_seconds": _core.compile_seconds() - compiling}
-        if result.how != CRASHED and result.status == FAILED and took["seconds"] < LONGEST_REPEATED:
-            repeated += 1
-            if repeated <= MOST_REPEATED:
+        if result.how != CRASHED and result.status == FAILED:
+            if took["seconds"] > LONGEST_REPEATED:
+                result.second_run = f"none, because the first run took {took['seconds']:.0f} s"
+            elif repeated == MOST_REPEATED:
+                result.second_run = f"none, because {MOST_REPEATED} other checks have run again"
+            else:
+                repeated += 1
                 # The supervisor uses this message if the second run crashes or hangs.
                 say(failed=number, **named, **took, **asdict(result))
                 result.second_run = second_run(result, perform(check))

@@ -389,6 +389,7 @@ def _flat(on: On, work: Callable[[], Any], count: int) -> Result:
 
 
 def asynchronous_runs_leave_no_memory(on: On) -> Result:
+    """Run a graph asynchronously, with 1 MB of input and at most two runs in flight."""
     x = np.ones(250_000, np.float32)
     last: list[mg.Execution] = []
 
@@ -415,6 +416,8 @@ def objects_of_the_frameworks_are_released_each_step(on: On) -> Result:
 
 
 def graphs_are_released(on: On) -> Result:
+    """Create a graph, run it once, and release it."""
+
     def work() -> None:
         d = shared.module("harness.runtime").Doubling(on.device)
         d.g.run(d.feeds(*range(1000)), d.y, [d.step], device=on.device)
