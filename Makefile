@@ -4,7 +4,7 @@
 #   make test      build and run every test
 #   make build     build and install
 #   make bench     benchmarks against other libraries
-#   make lint      formatting, types, and line lengths, in seconds
+#   make lint      formatting, types, line lengths, and the order of arguments, in seconds
 #   make format    clang-format and ruff
 #   make stubs     regenerate python/mpsgraph/_core.pyi
 #   make tools     install what tests and lint need
@@ -304,6 +304,7 @@ lint: $(TOOLS)
 	$(BIN)/ruff format --check
 	@echo clang-format --dry-run --Werror; $(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
 	$(BIN)/python tools/line_lengths.py
+	$(BIN)/python tools/argument_order.py
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tools/mypy_programs.ini
 

@@ -89,7 +89,8 @@ class Finite {
       return b.reshape(graph.add("reduction_and", {flat}, {{"axes", Ints{0}}}), Ints{});
     };
     if (!is_complex(tensor->dtype())) return found = all(tensor);
-    return found = b.binary("logical_and", all(b.unary("real_part", tensor)), all(b.unary("imaginary_part", tensor)));
+    Tensor* imaginary = all(b.unary("imaginary_part", tensor));
+    return found = b.binary("logical_and", all(b.unary("real_part", tensor)), imaginary);
   }
 
   Tensor* all_hold(Graph& graph, const std::vector<Tensor*>& tensors, Asked asked) {

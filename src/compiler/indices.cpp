@@ -170,7 +170,8 @@ class Indices {
     const bool narrow = size_of(starts->dtype()) < 4 || starts->dtype() == DType::int32;
     const DType dtype = narrow && *std::ranges::max_element(source) < INT32_MAX ? DType::int32 : DType::int64;
     Tensor *given = b.cast(r.now(starts), dtype), *none = list(Ints(source.size(), 0), dtype);
-    Tensor* front = b.select(b.binary("less_than", given, none), b.add(given, list(source, dtype)), given);
+    Tensor* from_end = b.add(given, list(source, dtype));
+    Tensor* front = b.select(b.binary("less_than", given, none), from_end, given);
     if (std::ranges::any_of(least, [](int64_t place) { return place > 0; })) front = b.sub(front, list(least, dtype));
     if (std::ranges::find(taken, 0) != taken.end()) front = b.select(list(taken, DType::boolean), front, none);
     r.graph().create("check_indices", {front},

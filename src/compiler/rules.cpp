@@ -373,7 +373,8 @@ Tensor* convolution_of_cut_rows(Site& s) {
   const Dims &source = s.in[0]->shape().dims(), &weights = s.in[1]->shape().dims();
   if (!cuts_rows(s.attributes(), source, weights)) return nullptr;
   const int64_t taps = taps_of(weights);
-  Tensor* product = s.b().matmul(as_rows(s, s.in[0], taps), as_rows(s, s.in[1], weights[3]));
+  Tensor* matrix = as_rows(s, s.in[1], weights[3]);
+  Tensor* product = s.b().matmul(as_rows(s, s.in[0], taps), matrix);
   return s.make("reshape", {product, s.b().ints(s.dims())});
 }
 Tensor* data_gradient_of_cut_rows(Site& s) {

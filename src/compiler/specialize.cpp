@@ -302,10 +302,11 @@ class Specializer {
     const auto keeps = [&](Tensor* distance, Tensor* given) {
       Tensor* bound = b.cast(given, DType::int64);
       if (bound->shape().rank() != 0) bound = b.reshape(bound, Ints{});
-      return b.binary("logical_or", b.binary("less_than", bound, b.scalar_like(bound, 0)),
-                      b.binary("less_than_or_equal_to", distance, bound));
+      Tensor* within = b.binary("less_than_or_equal_to", distance, bound);
+      return b.binary("logical_or", b.binary("less_than", bound, b.scalar_like(bound, 0)), within);
     };
-    Tensor* keep = b.binary("logical_and", keeps(b.sub(row, column), inputs[1]), keeps(b.sub(column, row), inputs[2]));
+    Tensor* keeps_upper = keeps(b.sub(column, row), inputs[2]);
+    Tensor* keep = b.binary("logical_and", keeps(b.sub(row, column), inputs[1]), keeps_upper);
     return b.select(keep, inputs[0], b.scalar_like(inputs[0], 0));
   }
 

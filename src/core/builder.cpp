@@ -19,7 +19,9 @@ Tensor* Builder::ints(const Ints& values) {
 }
 
 Tensor* Builder::filled_like(Tensor* x, double value) {
-  return x->shape().known() ? filled(x->type, value) : broadcast_to(scalar_like(x, value), shape_of(x));
+  if (x->shape().known()) return filled(x->type, value);
+  Tensor* shape = shape_of(x);
+  return broadcast_to(scalar_like(x, value), shape);
 }
 
 Tensor* Builder::zeros_like(Tensor* x) { return x->type.history ? unary("history_empty", x) : filled_like(x, 0); }

@@ -354,7 +354,8 @@ class Lowerer {
       if (!slot) continue;
       Tensor* moving = operand(layer, slot->name);
       Tensor* now = b_.reshape_like(batch->second->find(name)->second, moving);
-      assign(slot->variable, b_.add(b_.mul(moving, keep), b_.mul(now, 1 - keep)));
+      Tensor* added = b_.mul(now, 1 - keep);
+      assign(slot->variable, b_.add(b_.mul(moving, keep), added));
     }
   }
 

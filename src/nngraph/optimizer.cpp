@@ -138,7 +138,8 @@ RMSProp::RMSProp(OptimizerDescriptor d, double decay, double epsilon) : Optimize
 // s = d s + (1 - d) g^2, v -= rate g / (sqrt(s) + epsilon).
 Tensor* RMSProp::step(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments, Tensor* rate) const {
   Tensor*& squares = moments[0];
-  squares = b.add(b.mul(squares, decay), b.mul(b.unary("square", gradient), 1 - decay));
+  Tensor* added = b.mul(b.unary("square", gradient), 1 - decay);
+  squares = b.add(b.mul(squares, decay), added);
   Tensor* slope = b.div(gradient, b.add(b.unary("square_root", squares), epsilon));
   return b.sub(values, b.mul(rate, slope));
 }
@@ -164,8 +165,10 @@ double Adam::step_rate() const {
 // m = b1 m + (1 - b1) g, s = b2 s + (1 - b2) g^2, v -= rate m / (sqrt(s) + epsilon).
 // With amsgrad, the largest s so far replaces s in the last formula. `rate` includes the bias correction.
 Tensor* Adam::step(Builder& b, Tensor* values, Tensor* gradient, std::vector<Tensor*>& moments, Tensor* rate) const {
-  moments[0] = b.add(b.mul(moments[0], beta1), b.mul(gradient, 1 - beta1));
-  moments[1] = b.add(b.mul(moments[1], beta2), b.mul(b.unary("square", gradient), 1 - beta2));
+  Tensor* added = b.mul(gradient, 1 - beta1);
+  moments[0] = b.add(b.mul(moments[0], beta1), added);
+  added = b.mul(b.unary("square", gradient), 1 - beta2);
+  moments[1] = b.add(b.mul(moments[1], beta2), added);
   Tensor* spread = moments[1];
   if (amsgrad) spread = moments[2] = b.binary("maximum", moments[2], moments[1]);
   Tensor* slope = b.div(moments[0], b.add(b.unary("square_root", spread), epsilon));

@@ -106,20 +106,25 @@ CellSequence CellGraph::written_out(Tensor* source, const CellStart& start, bool
     if (d_.cell == RecurrentCell::single_gate) {
       h = gate(0, times(h, recurrent[0]), nullptr);
     } else if (d_.cell == RecurrentCell::lstm) {
-      Tensor* i = gate(0, times(h, recurrent[0]), seen(c, 0));
-      Tensor* f = gate(1, times(h, recurrent[1]), seen(c, 1));
-      Tensor* z = gate(2, times(h, recurrent[2]), seen(c, 2));
-      c = b_.add(b_.mul(f, c), b_.mul(i, z));
-      Tensor* o = gate(3, times(h, recurrent[3]), seen(c, 3));
+      const auto peephole_gate = [&](size_t g) {
+        Tensor* memory_part = seen(c, g);
+        return gate(g, times(h, recurrent[g]), memory_part);
+      };
+      Tensor *i = peephole_gate(0), *f = peephole_gate(1), *z = peephole_gate(2);
+      Tensor* added = b_.mul(i, z);
+      c = b_.add(b_.mul(f, c), added);
+      Tensor* o = peephole_gate(3);
       h = b_.mul(o, apply_neuron(b_, d_.cell_to_output, c));
       cells[t] = b_.graph().add("expand_dims", {c}, {{"axes", Ints{0}}});
     } else {
       Tensor* z = gate(0, times(h, recurrent[0]), nullptr);
       Tensor* r = gate(1, times(h, recurrent[1]), nullptr);
-      Tensor* o = gate(2, times(b_.mul(r, h), recurrent[2]), seen(b_.mul(z, h), 2));
+      Tensor* memory_part = seen(b_.mul(z, h), 2);
+      Tensor* o = gate(2, times(b_.mul(r, h), recurrent[2]), memory_part);
       Tensor* rest = b_.sub(1.0, d_.p_norm == 1 ? z : b_.binary("power", z, b_.scalar_like(z, d_.p_norm)));
       if (d_.p_norm != 1) rest = b_.binary("power", rest, b_.scalar_like(rest, 1 / d_.p_norm));
-      h = d_.flip_output_gates ? b_.add(b_.mul(rest, h), b_.mul(z, o)) : b_.add(b_.mul(rest, o), b_.mul(z, h));
+      Tensor* added = b_.mul(z, d_.flip_output_gates ? o : h);
+      h = b_.add(b_.mul(rest, d_.flip_output_gates ? h : o), added);
     }
     states[t] = b_.graph().add("expand_dims", {h}, {{"axes", Ints{0}}});
   }
@@ -150,7 +155,8 @@ CellGradients CellGraph::backward(Tensor* source, const CellStart& start, const 
   for (Tensor* given : {start.state, start.cell})
     if (given) wanted.push_back(given);
   wanted.insert(wanted.end(), weights_.begin(), weights_.end());
-  const Tensors found = gradients(concat(of, 0), wanted, concat(gradients_of, 0));
+  Tensor* start_of = concat(gradients_of, 0);
+  const Tensors found = gradients(concat(of, 0), wanted, start_of);
   CellGradients result;
   result.source = found[0];
   size_t next = 1;

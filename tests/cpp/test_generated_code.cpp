@@ -131,7 +131,8 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
   const auto any = [&](std::vector<int>& from) { return from[below(static_cast<int>(from.size()))]; };
   const auto two = [&](Kind kind, int a, int b) { return p.code.record({.kind = kind, .a = a, .b = b}); };
   const auto bounded = [&](int value) {
-    return two(Kind::greatest, p.code.constant(-64), two(Kind::least, p.code.constant(64), value));
+    const int below_limit = two(Kind::least, p.code.constant(64), value);
+    return two(Kind::greatest, p.code.constant(-64), below_limit);
   };
   masks.push_back(two(Kind::compare, any(floats), any(floats)));
   const int operations = below(4) == 0 ? 150 : 1 + below(40);

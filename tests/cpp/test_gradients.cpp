@@ -106,7 +106,8 @@ TEST(gradients_of_chains_and_sums) {
   Graph g;
   Builder b(g);
   Tensor *x = input(g, "x"), *y = input(g, "y");
-  Tensor* z = b.mul(b.unary("exponent", b.mul(x, y)), b.add(x, b.unary("sin", y)));
+  Tensor* exponent = b.unary("exponent", b.mul(x, y));
+  Tensor* z = b.mul(exponent, b.add(x, b.unary("sin", y)));
   const Tensors d = gradients(z, {x, y});
   Interpreter at({{x, 0.3}, {y, 0.7}});
   const double e = std::exp(0.21), s = 0.3 + std::sin(0.7);
@@ -171,7 +172,8 @@ TEST(gradients_of_unconnected_tensors_are_zero_or_throw) {
   Tensor* x = input(g, "x");
   Tensor* wide = g.add("placeholder", {}, {{"type", TensorType{DType::float64, Shape({2, 3})}}}, "wide");
   Tensor* counts = g.add("placeholder", {}, {{"type", TensorType{DType::int32, Shape({2})}}}, "counts");
-  Tensor* z = b.add(b.mul(b.unary("sign", x), 2.0), b.cast(b.cast(x, DType::int32), DType::float64));
+  Tensor* doubled = b.mul(b.unary("sign", x), 2.0);
+  Tensor* z = b.add(doubled, b.cast(b.cast(x, DType::int32), DType::float64));
   const Tensors d = gradients(z, {wide, counts, x});
   CHECK_EQUAL(d[0]->type, wide->type);
   CHECK_EQUAL(d[1]->type, counts->type);
@@ -326,7 +328,8 @@ TEST(inference_knows_shapes_inside_branches) {
       g, c,
       [&] {
         Tensor* hidden = b.unary("exponent", x);
-        return Tensors{b.sum(b.reshape(b.mul(hidden, hidden), b.ints({-1, 3, 2})))};
+        Tensor* square = b.mul(hidden, hidden);
+        return Tensors{b.sum(b.reshape(square, b.ints({-1, 3, 2})))};
       },
       [&] { return Tensors{b.sum(b.reshape(x, b.ints({-1, 3, 2})))}; });
   CHECK_EQUAL(gradients(choice->output(), {x})[0]->type, x->type);

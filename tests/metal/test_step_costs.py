@@ -214,6 +214,35 @@ def test_access_to_300_variables_is_one_program_and_one_wait(way: str):
     assert counts["step"]["compilations"] == counts["step"]["operations"] == 0, counts["step"]
 
 
+EXPORT = """
+import json
+import numpy as np, mpsgraph as mg
+import onnx.numpy_helper
+from harness.mock_counts import taken
+
+g = mg.Graph()
+x = g.placeholder((2,), name="x")
+variables = [g.variable(np.full(2, i, np.float32), name=f"v{i}") for i in range(30)]
+y = x
+for v in variables:
+    y = y + v
+g.run({x: np.ones(2, np.float32)}, [], [g.assign(v, v + g.reduction_sum(x)) for v in variables])
+taken()
+proto = mg.onnx.export(g, inputs={"x": x}, outputs={"y": y})
+counts = taken()
+found = {i.name: onnx.numpy_helper.to_array(i).tolist() for i in proto.graph.initializer}
+print(json.dumps([counts, all(found[f"v{i}"] == [i + 2] * 2 for i in range(30))]))
+"""
+
+
+def test_onnx_export_reads_all_variables_in_one_program():
+    pytest.importorskip("onnx")
+    run = run_program(EXPORT, timeout=120)
+    assert run.returncode == 0, run.stderr
+    counts, right = json.loads(run.stdout)
+    assert right and counts["compilations"] == counts["encodes"] == 1, counts
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_single_accesses_recompile_training_step_only_through_graph(way: str):
     """Each single access is a program, so 300 of them evict the step from MPSGraph's cache, but not an executable."""

@@ -13,9 +13,7 @@ import io
 import json
 import plistlib
 import re
-import signal
 import sys
-import time
 from pathlib import Path
 
 import mpsgraph as mg
@@ -23,11 +21,10 @@ import numpy as np
 import pytest
 from mpsgraph import cli, selftest
 from mpsgraph.cli import main
-from mpsgraph.selftest import checks, crashes, shared, supervisor, worker
+from mpsgraph.selftest import checks, shared, supervisor, worker
 from mpsgraph.selftest.checks import (
     CRASHED,
     FAILED,
-    HUNG,
     KNOWN,
     NOTED,
     PASSED,
@@ -128,7 +125,10 @@ def test_check_status_depends_on_result_or_exception():
     assert perform(Check("fine", lambda: None)) == Result(PASSED)
     assert perform(Check("said", lambda: Result(NOTED, "7"))).message == "7"
     failed = perform(Check("wrong", raising(ValueError("mine"))))
-    assert (failed.status, failed.message, failed.how) == (FAILED, "ValueError: mine", RAISED)
+    assert (failed.status, failed.how) == (FAILED, RAISED)
+    said, origin = failed.message.splitlines()
+    assert said == "ValueError: mine"
+    assert re.fullmatch(r"Raised at test_selftest.py:\d+, in run: raise error", origin)
     unknown = perform(Check("unknown", raising(mg.UnsupportedError("no such thing"))))
     assert unknown.status == FAILED, "an unsupported operation without a listed reason must be a failure"
     assert unknown.how == REFUSED
@@ -168,150 +168,7 @@ def test_inaccurate_results_are_reported_as_failures(part: str, monkeypatch):
     assert result.status == FAILED and 0.009 < result.numbers["largest difference"] < 0.011
 
 
-# --- crashing processes -----------------------------------------------------------------------------------------------
-PART = """
-import os, signal, sys, time
-from mpsgraph.selftest.checks import Check
-
-def die():
-    print("the last words", file=sys.stderr, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def checks(options):
-    return [
-        Check("before", lambda: None),
-        Check("dies", die),
-        Check("between", lambda: print("to standard output")),
-        Check("hangs", lambda: time.sleep(60), limit=0.5),
-        Check("noted when it dies", die, died="noted"),
-        Check("after", lambda: None),
-    ]
-"""
-
-
-@pytest.fixture
-def part(tmp_path, monkeypatch):
-    """Return a function that runs a program as a part of the self-test.
-
-    The program is in a separate directory, which worker processes can import from, too.
-    """
-    (tmp_path / "sitecustomize.py").write_text(
-        "import mpsgraph.selftest.parts as parts; parts.__path__.append(" + repr(str(tmp_path)) + ")"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-
-    def write(program: str) -> Report:
-        (tmp_path / "made.py").write_text(program)
-        report = Report(Options("cpu"))
-        supervisor.run_part("made", Options("cpu"), report, "made for a test")
-        return report
-
-    return write
-
-
-def test_crashing_and_hanging_checks_do_not_affect_other_checks(part):
-    started = time.monotonic()
-    report = part(PART)
-    found = {o.name: o for o in report._outcomes}
-    assert {name: o.status for name, o in found.items()} == {
-        "before": PASSED,
-        "dies": FAILED,
-        "between": PASSED,
-        "hangs": FAILED,
-        "noted when it dies": NOTED,
-        "after": PASSED,
-    }
-    assert [found[name].how for name in ("dies", "hangs", "noted when it dies", "after")] == [
-        CRASHED,
-        HUNG,
-        CRASHED,
-        "",
-    ]
-    assert signal.SIGKILL.name in found["dies"].message and "the last words" in found["dies"].message
-    assert "hung" in found["hangs"].message and time.monotonic() - started < 50 and report.failed
-
-
-def test_crash_and_hang_are_reported_with_python_frames(part):
-    report = part("""
-import ctypes, sys, time
-from mpsgraph.selftest.checks import Check
-
-def dereferences_null():
-    print("/Library/x.m:71: failed assertion `rank > 0'", *map(str, range(100)), sep="\\n", file=sys.stderr, flush=True)
-    ctypes.string_at(0)
-
-def waits():
-    time.sleep(60)
-
-def checks(options):
-    return [Check("crashes", dereferences_null), Check("hangs", waits, limit=0.5)]
-""")
-    crashed, hung = report._outcomes
-    assert (crashed.how, hung.how) == (CRASHED, HUNG)
-    assert any("dereferences_null" in line for line in crashed.numbers["python frames"])
-    assert any("waits" in line for line in hung.numbers["python frames"])
-    output = crashed.numbers["output"]
-    assert "failed assertion `rank > 0'" in output[0] and output[-1] == "99"
-    assert not any("dereferences_null" in line for line in output), "frames must not push the output out of the report"
-
-
-def test_excerpt_keeps_first_last_and_error_lines():
-    lines = [f"line {i}" for i in range(100)]
-    lines[50] = "-[MTLDebugDevice x]:12: failed assertion `Buffer Validation'"
-    lines[70] = "error: 'mps.matmul' op requires the same element type"
-    kept = crashes.excerpt("\n".join(lines))
-    assert kept[: crashes.FIRST] == lines[: crashes.FIRST] and kept[-crashes.LAST :] == lines[-crashes.LAST :]
-    assert lines[50] in kept and lines[70] in kept and "... (46 lines left out)" in kept
-    assert crashes.excerpt("only one line") == ["only one line"] and crashes.excerpt("") == []
-
-
-def test_crash_report_of_the_process_is_read(tmp_path):
-    body = {
-        "pid": 4711,
-        "exception": {"type": "EXC_CRASH", "signal": "SIGABRT"},
-        "asi": {"libsystem_c.dylib": ["abort() called"], "MPSGraph": ["failed assertion `rank mismatch'"]},
-        "termination": {"indicator": "Abort trap: 6"},
-        "osVersion": {"build": "25E123"},
-        "faultingThread": 1,
-        "threads": [{}, {"queue": "q", "frames": [{"imageIndex": 0, "symbol": "abort"}, {"imageIndex": 9}]}],
-        "usedImages": [{"name": "libsystem_c.dylib", "path": "/usr/lib/system/libsystem_c.dylib"}],
-    }
-    header = json.dumps({"app_name": "python3.13"})
-    (tmp_path / "python3.13-2.ips").write_text(f"{header}\n{json.dumps(body)}")
-    (tmp_path / "python3.13-3.ips").write_text(f"{header}\n{json.dumps({**body, 'pid': 1})}")
-    (tmp_path / "python3.13-4.ips").write_text("not a crash report")
-    found = crashes.crash_report(4711, since=0.0, folder=tmp_path)
-    assert found["exception"] == "EXC_CRASH SIGABRT" and found["system"] == "25E123"
-    assert found["application"] == ["abort() called", "failed assertion `rank mismatch'"]
-    assert found["stack"] == ["libsystem_c.dylib: abort", "?: 0x0"]
-    assert crashes.crash_report(4712, since=0.0, folder=tmp_path) == {}
-    assert crashes.crash_report(4711, since=time.time() + 60, folder=tmp_path) == {}
-    assert crashes.crash_report(4711, since=0.0, folder=tmp_path / "missing") == {}
-
-
-def test_crash_reports_are_attached_to_failed_checks(monkeypatch):
-    report = Report(Options("metal"))
-    report.add(Outcome("operations", "dies", FAILED, "crashed", {"process": 4711}, how=CRASHED))
-    report.add(Outcome("operations", "is wrong", FAILED, "wrong", {"wrong": 1}, how=WRONG))
-    monkeypatch.setattr("mpsgraph.selftest.report.sys.platform", "darwin")
-    monkeypatch.setattr(crashes, "crash_report", lambda process, since: {"exception": f"of {process}"})
-    report.attach_crash_reports(wait=0.0)
-    died, wrong = report.content(interrupted=False)["outcomes"]
-    assert died["numbers"]["crash report"] == {"exception": "of 4711"} and "crash report" not in wrong["numbers"]
-
-
-def test_part_runs_with_its_environment_variables(part, monkeypatch):
-    assert supervisor.ENVIRONMENTS["validation"]["MTL_DEBUG_LAYER"] == "1"
-    monkeypatch.setitem(supervisor.ENVIRONMENTS, "made", {"MTL_DEBUG_LAYER": "7"})
-    report = part("""
-import os
-from mpsgraph.selftest.checks import Check, Result
-def checks(options):
-    return [Check("reads", lambda: Result(message=os.environ["MTL_DEBUG_LAYER"]))]
-""")
-    assert report._outcomes[0].message == "7"
-
-
+# --- repeated runs and versions ---------------------------------------------------------------------------------------
 def test_framework_versions_are_read_from_property_lists(tmp_path):
     resources = tmp_path / "MetalPerformanceShadersGraph.framework" / "Resources"
     resources.mkdir(parents=True)
@@ -344,64 +201,6 @@ def test_results_that_change_from_run_to_run_are_reported(monkeypatch):
     monkeypatch.setattr(repeats, "run_on", functools.partial(run_on, change=far_off))
     wrong = perform(Check("wrong", lambda: repeats.repeat(program, "float32", "cpu", 4)))
     assert (wrong.how, wrong.numbers["runs with wrong results"]) == (WRONG, 1)
-
-
-def test_part_that_fails_to_start_is_reported_as_one_failure(part):
-    report = part("raise RuntimeError('no such luck')")
-    (outcome,) = report._outcomes
-    assert (outcome.name, outcome.status) == ("the start", FAILED) and "no such luck" in outcome.message
-
-
-def test_part_that_crashes_repeatedly_is_abandoned(part, monkeypatch):
-    monkeypatch.setattr(supervisor, "MOST_DEATHS", 4)
-    dying = """
-import os
-from mpsgraph.selftest.checks import Check
-def checks(options):
-    return [Check(str(i), lambda: os._exit(3)) for i in range(1000)]
-"""
-    report = part(dying)
-    assert len(report._outcomes) == supervisor.MOST_DEATHS + 1 and "given up" in report._outcomes[-1].message
-
-
-def test_crash_skips_the_rest_of_its_group(part):
-    report = part("""
-import os
-from mpsgraph.selftest.checks import Check
-def checks(options):
-    bad = [Check(f"bad {i}", lambda: os._exit(3), died="differs", group="bad") for i in range(100)]
-    return [*bad, Check("good", lambda: None, group="good")]
-""")
-    found = [o.message.split(":")[0] for o in report._outcomes]
-    assert len(found) == 101 and found.count("not run") == 100 - supervisor.MOST_OF_A_GROUP
-    assert report._outcomes[-1].status == PASSED and not report.failed
-
-
-def test_crash_at_process_exit_is_reported_as_failure(part):
-    report = part("""
-import atexit, os
-from mpsgraph.selftest.checks import Check
-def checks(options):
-    return [Check("fine", lambda: atexit.register(os._exit, 5) and None)]
-""")
-    assert [(o.name, o.status) for o in report._outcomes] == [("fine", PASSED), ("the end of the process", FAILED)]
-
-
-def test_part_over_time_limit_skips_remaining_checks(tmp_path, part):
-    program = """
-import time
-from mpsgraph.selftest.checks import Check
-def checks(options):
-    return [Check(str(i), lambda: time.sleep(0.05)) for i in range(1000)]
-"""
-    part(program.replace("1000", "3"))
-    (tmp_path / "made.py").write_text(program)
-    report = Report(Options("cpu"))
-    supervisor.run_part("made", Options("cpu", seconds=0.5), report, "made for a test")
-    content = report.content(interrupted=False)
-    done, left = content["parts"]["made"]["counts"][PASSED], content["parts"]["made"]["left out"]
-    assert 1 <= done <= 10 and done + left == 1000 and not report.failed
-    assert f"{left} of made" in content["summary"]["left out"]
 
 
 # --- known failures ---------------------------------------------------------------------------------------------------
@@ -537,6 +336,47 @@ def test_selftest_summary_describes_failures_in_plain_words():
     )
     assert said["questions"].startswith("1 question about MPSGraph answered")
     assert report.summary(interrupted=True)["verdict"].endswith("so this covers only a part.")
+
+
+def test_verdict_of_a_device_that_cannot_be_opened_names_the_error(capsys):
+    report = Report(Options("metal"))
+    message = "the process exited with status 1\nTraceback:\n  File x\nmpsgraph.errors.DeviceError: no Metal device\n^"
+    report.add(Outcome("versions", "the start", FAILED, message, {"process": 7, "output": ["long"]}))
+    verdict = report.summary()["verdict"]
+    assert verdict.startswith("The device could not be opened: the process exited with status 1: mpsgraph.errors.Devi")
+    report.print()
+    assert "\noutput" not in capsys.readouterr().out
+
+
+def test_summary_states_the_scope():
+    def scope(**options) -> str:
+        return Report(Options("cpu", **options)).summary()["scope"]
+
+    assert scope() == "All parts; every dtype, within the time limits."
+    assert scope(quick=True, match="tanh", only=("operations", "repeats")) == (
+        "Only operations, repeats (--only); one case per operation and shorter measurements (--quick); "
+        'only checks whose name contains "tanh" (--match).'
+    )
+    assert scope(everything=True) == "All parts; every check, without time limits (--all)."
+
+
+def test_report_names_passed_checks_of_parts_with_failures(capsys):
+    report = Report(Options("cpu"))
+    for name in ("tanh-float32", "tanh-float16", "sine-float32", "sine-float16"):
+        status = FAILED if name == "tanh-float16" else PASSED
+        report.add(Outcome("operations", name, status, family="activation", how=WRONG))
+    for number in range(40):
+        report.add(Outcome("gradients", f"x{number}-float32", PASSED, family="x"))
+    report.add(Outcome("runtime", "queues", PASSED))
+    for part in ("operations", "gradients", "runtime"):
+        report.finish(part, "", 1.0)
+    report.print()
+    out = capsys.readouterr().out
+    assert "passed in operations: tanh-float32, sine\n" in out and "passed in runtime: queues\n" in out
+    assert "passed in gradients" not in out
+    parts = report.content(interrupted=False)["parts"]
+    assert parts["operations"]["passed"] == ["tanh-float32", "sine-float32", "sine-float16"]
+    assert len(parts["gradients"]["passed"]) == 40
 
 
 def test_selftest_verdict_names_operations_and_the_only_dtype():

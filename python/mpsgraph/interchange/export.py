@@ -7,7 +7,7 @@ cannot be exported in one error, convert graphs and modules to models, and write
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -49,6 +49,24 @@ def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list
             todo += [tensor.operation for tensor in block.results]
     inside = {o.id for operation in seen.values() for block in operation.blocks for o in block.operations}
     return [seen[number] for number in sorted(seen) if number not in inside]
+
+
+def values_of(graph: Graph, operations: Iterable[Operation]) -> Callable[[Tensor], np.ndarray]:
+    """Return a function that returns the value of a variable of a graph.
+
+    The first call reads all variables among the operations at once, which is one program on Metal instead of one for
+    each variable.
+    """
+    variables = [operation.outputs[0] for operation in operations if operation.kind == "variable"]
+    values: dict[Tensor, np.ndarray] = {}
+
+    def value_of(variable: Tensor) -> np.ndarray:
+        if not values:
+            values.update(zip(variables, graph.variable_values(variables), strict=True))
+        # Variables that are used only in nested blocks are not among the operations.
+        return values[variable] if variable in values else graph.variable_value(variable)
+
+    return value_of
 
 
 def assigned_variables(operations: Sequence[Operation]) -> list[Tensor]:

@@ -66,7 +66,7 @@ def main(
     Returns:
         0 if nothing failed, 1 if something failed, 130 if the test was interrupted.
     """
-    options = Options(device, quick, match=match)
+    options = Options(device, quick, match=match, only=tuple(only or ()), everything=everything)
     report = Report(options)
     interrupted = False
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED, MISSING = (
 )
 STATUSES = (PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED, MISSING)
 MOST_TEXT = 4000
+MOST_VALUES = 6  # Inputs with at most so many elements are described by their values.
+MOST_ATTRIBUTE = 80  # Characters.
 
 # Ways in which a check can fail.
 WRONG, REFUSED, RAISED, CRASHED, HUNG = "wrong numbers", "refused", "raised", "ended the process", "hung"
@@ -36,6 +40,8 @@ class Options:
     quick: bool = False
     seconds: float | None = None  # Time limit of a part, after which its remaining checks are skipped.
     match: str = ""  # Only checks whose name contains this text are run.
+    only: tuple[str, ...] = ()  # Only these parts are run; all if empty.
+    everything: bool = False  # Run all checks without time limits.
 
 
 @dataclass
@@ -46,6 +52,7 @@ class Result:
     message: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
     how: str = ""  # For a failure, one of HOWS.
+    second_run: str = ""  # What happened when the failed check ran again.
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class Check:
     # Name of a group of checks. After crashes in several checks of a group, the other checks of the group are skipped.
     group: str = ""
     family: str = ""  # Family of operations or nodes that the check belongs to in the report's table and picture.
+    about: Callable[[], str] | None = None  # Describes the inputs, or what the check does, for the report of a failure.
 
 
 class Mismatch(AssertionError):
@@ -85,8 +93,52 @@ def perform(check: Check) -> Result:
     except Exception as error:
         numbers = error.numbers if isinstance(error, Mismatch) else {}
         text = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-        how = WRONG if isinstance(error, Mismatch) else RAISED
-        return Result(FAILED, text.strip()[:MOST_TEXT] or "an assertion without a message", numbers, how)
+        text = text.strip()[:MOST_TEXT] or "an assertion without a message"
+        if isinstance(error, Mismatch):
+            return Result(FAILED, text, numbers, WRONG)
+        return Result(FAILED, f"{text}\n{_origin(error)}", numbers, RAISED)
+
+
+def second_run(first: Result, second: Result) -> str:
+    """Compare the result of a failed check with the result of a second run of the check."""
+    if second.status != FAILED:
+        return second.status
+    if (first.message, str(first.numbers), first.how) == (second.message, str(second.numbers), second.how):
+        return "the same result"
+    return f"failed with another result: {second.message.splitlines()[0]}"
+
+
+def described(arrays: Sequence[tuple[str, np.ndarray]], attributes: Mapping[str, Any] | None = None) -> str:
+    """Describe the inputs of a check in one line: dtype, shape, values or their range, and attributes of the operation.
+
+    Args:
+        arrays: Pairs of a dtype and the values.
+        attributes: Dict from names to attributes.
+    """
+    texts = []
+    for dtype, array in arrays:
+        text = f"{dtype} {list(array.shape)}"
+        if 0 < array.size <= MOST_VALUES:
+            text += f" {array.tolist()}" if array.ndim else f" {array.item()}"
+        elif array.size and array.dtype.kind in "fiu" and np.isfinite(array).all():
+            text += f" from {array.min():.4g} to {array.max():.4g}"
+        texts.append(text)
+    given = ", ".join(f"{name}={_brief(value)}" for name, value in (attributes or {}).items())
+    return f"inputs {'; '.join([*texts, given] if given else texts)}"
+
+
+def _brief(value: Any) -> str:
+    text = f"array of shape {value.shape}" if isinstance(value, np.ndarray) and value.size > MOST_VALUES else str(value)
+    return text if len(text) <= MOST_ATTRIBUTE else text[: MOST_ATTRIBUTE - 3] + "..."
+
+
+def _origin(error: Exception) -> str:
+    """Return the line of the self-test, or of the test cases, that raised an error or called what raised the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    folder = Path(__file__).parent
+    own = [f for f in frames if Path(f.filename).is_relative_to(folder) and Path(f.filename) != folder / "checks.py"]
+    last = (own or frames)[-1]
+    return f"Raised at {Path(last.filename).name}:{last.lineno}, in {last.name}: {last.line}"
 
 
 def _remarks(numbers: dict[str, Any]) -> list[str]:

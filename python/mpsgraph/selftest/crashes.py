@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import linecache
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 FIRST, LAST, MARKED = 4, 12, 20  # Numbers of lines of the output that are kept.
 FRAMES = 25  # Number of lines of the Python stack that are kept.
 NATIVE_FRAMES = 20
+SAMPLED = 80  # Number of lines of a hung process's native stacks that are kept.
+FRAME = re.compile(r'\s*File "(.+)", line (\d+) in (.+)')
+# What a process was doing, by the innermost of our lines in its Python stack that contains one of these texts.
+STAGES = {
+    "compiling a program": (".compile(",),
+    "computing gradients": (".gradients(",),
+    "waiting for work or an event": (".wait(", ".wait_until_completed(", ".result("),
+    "running a program": (".run(", ".run_async(", ".encode(", ".encode_batch("),
+    "copying a result or a variable to the host": (".numpy(", ".tolist(", ".item(", ".variable_value(", ".read("),
+}
 # What Apple's frameworks, MLIR, and LLVM print before they end the process.
 MARKS = re.compile(r"failed assertion|assertion failed|\berror:|LLVM ERROR|fatal|\*\*\* Terminating app", re.IGNORECASE)
 CRASH_REPORTS = Path("~/Library/Logs/DiagnosticReports")
@@ -34,12 +48,50 @@ def excerpt(output: str) -> list[str]:
 
 
 def frames(path: Path) -> list[str]:
-    """Return the first lines that faulthandler wrote to a file, or an empty list if there are none."""
+    """Return the first lines that faulthandler wrote to a file, each with its source code; an empty list if none."""
     try:
         lines = path.read_text(errors="replace").strip().splitlines()
     except OSError:
         return []
-    return lines[:FRAMES]
+    told = [line for line in lines if line.strip() and not line.startswith(("Fatal Python error", "Extension modules"))]
+    return [_with_source(line) for line in told[:FRAMES]]
+
+
+def _with_source(line: str) -> str:
+    """Shorten the path in a line of a Python stack, and append the source code."""
+    found = FRAME.match(line)
+    if not found:
+        return line
+    code = linecache.getline(found[1], int(found[2])).strip()
+    _, package, inner = found[1].rpartition("/mpsgraph/selftest/")
+    path = f"{package[1:]}{inner}" if package else found[1]
+    return f'  File "{path}", line {found[2]} in {found[3]}{f": {code}" if code else ""}'
+
+
+def stage(stack: list[str]) -> str:
+    """Return what a process was doing according to the lines that `frames` returned, or "" if they do not tell."""
+    for line in stack:
+        if not (found := FRAME.match(line)):
+            continue
+        code = found[3].partition(": ")[2]
+        for words, texts in STAGES.items():
+            if any(text in code for text in texts):
+                return f"it was {words}, at {Path(found[1]).name}:{found[2]}: {code}"
+    return ""
+
+
+def sample(process: int) -> list[str]:
+    """Return the native stacks of a running process, from macOS's command `sample`; an empty list elsewhere."""
+    command = shutil.which("sample")
+    if not command:
+        return []
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        seconds = "1"
+        done = subprocess.run([command, str(process), seconds], capture_output=True, timeout=30)
+        lines = done.stdout.decode(errors="replace").splitlines()
+        first = next((i for i, line in enumerate(lines) if line.startswith("Call graph")), 0)
+        return [line.rstrip() for line in lines[first : first + SAMPLED]]
+    return []
 
 
 def crash_report(process: int, since: float, folder: Path = CRASH_REPORTS) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from . import crashes
 from .checks import DIFFERS, FAILED, KNOWN, MISSING, NOTED, PASSED, UNSUPPORTED, Options
 from .outcome import Outcome
-from .summary import summary
+from .summary import passed_names, summary
 
 COLUMNS = (PASSED, FAILED, KNOWN, UNSUPPORTED, DIFFERS, NOTED)
 SHOWN = 12  # Maximum number of failures printed on the terminal; the file contains all failures.
@@ -69,7 +69,7 @@ class Report:
 
     def summary(self, interrupted: bool = False) -> dict[str, str]:
         """Return the summary as a dict from headings to lines."""
-        return summary(self._outcomes, self._versions(), self._left_out, interrupted)
+        return summary(self._outcomes, self._versions(), self._left_out, self._options, interrupted)
 
     def attach_crash_reports(self, wait: float = 5.0) -> None:
         """Add macOS's crash reports to the outcomes of the processes that died.
@@ -96,6 +96,10 @@ class Report:
             counts = self._counts(part)
             if part != "versions":
                 print(f"{part:10}" + "".join(f"{counts[s] or '-':>12}" for s in COLUMNS) + f"{seconds:>10.1f}")
+        for part in self._seconds:
+            if names := passed_names(self._of(part)):
+                text = f"passed in {part}: {', '.join(names)}"
+                print("\n" + textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False))
         for outcome in self._outcomes:
             # Answers of probes are only in the file.
             if outcome.part not in ("versions", "probes") and outcome.status in (NOTED, MISSING):
@@ -103,19 +107,20 @@ class Report:
         for status, title in ((FAILED, "failed"), (KNOWN, "known"), (DIFFERS, "Apple differs")):
             found = [o for o in self._outcomes if o.status == status]
             for outcome in found[:SHOWN]:
-                print(f"\n{title}: {outcome.part}: {outcome.name}\n  " + outcome.message.replace("\n", "\n  "))
+                print(f"\n{title}: {outcome.part}: {outcome.name}\n  " + outcome.text().replace("\n", "\n  "))
             if len(found) > SHOWN:
                 print(f"\n... and {len(found) - SHOWN} more {title}; the --json file lists all of them")
 
     def _versions(self) -> dict[str, Any]:
-        return {k: v for outcome in self._of("versions") for k, v in outcome.numbers.items()}
+        return {k: v for o in self._of("versions") if o.status != FAILED for k, v in o.numbers.items()}
 
     def content(self, interrupted: bool) -> dict[str, Any]:
-        """Return the contents of the file: all outcomes, except that passed checks are only counted."""
+        """Return the contents of the file: all outcomes, but of most passed checks only the names."""
         parts = {
             part: {
                 "counts": dict(self._counts(part)),
                 "families": self._families(part),
+                "passed": [o.name for o in self._of(part) if o.status == PASSED],
                 "left out": self._left_out.get(part, 0),
                 "seconds": round(seconds, 2),
                 "compile seconds": round(sum(o.compile_seconds for o in self._of(part)), 2),
@@ -137,6 +142,9 @@ class Report:
             "summary": self.summary(interrupted),
             "versions": self._versions(),
             "quick": self._options.quick,
+            "all": self._options.everything,
+            "only": list(self._options.only),
+            "match": self._options.match,
             "interrupted": interrupted,
             "failed": self.failed,
             "parts": parts,

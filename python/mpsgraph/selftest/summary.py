@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -18,6 +19,7 @@ from .checks import (
     REFUSED,
     UNSUPPORTED,
     WRONG,
+    Options,
 )
 from .outcome import Outcome
 
@@ -30,7 +32,9 @@ WORDS = {  # Dict from parts to descriptions of what has passed.
     "digits": "training the digit classifier",
     "validation": "operations under Metal's validation layer",
 }
+RAISED_LINE = re.compile(r"[\w.]+(Error|Exception): ")
 MOST_NAMES = 4
+FEW = 30  # Number of passed checks of a part that the report names even if none failed.
 DTYPES = {*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "bool", "bfloat16"}
 DTYPES |= {"float16", "float32", "float64", "complex64", "complex128"}
 SLOW_COMPILE = 2.0  # Seconds after which the summary mentions a check's compile time.
@@ -44,7 +48,7 @@ FAILINGS = {  # How a check failed, as the verdict says it before the names of t
 
 
 def summary(
-    outcomes: list[Outcome], versions: dict[str, Any], left_out: dict[str, int], interrupted: bool
+    outcomes: list[Outcome], versions: dict[str, Any], left_out: dict[str, int], options: Options, interrupted: bool
 ) -> dict[str, str]:
     """Return a dict from headings to lines, in the order of the report.
 
@@ -52,9 +56,10 @@ def summary(
         outcomes: Outcomes of all checks.
         versions: Dict of versions and hardware properties.
         left_out: Dict from parts to the number of skipped checks.
+        options: Options of the self-test.
         interrupted: Whether the test was interrupted.
     """
-    lines = {"verdict": _verdict(outcomes, versions, interrupted)}
+    lines = {"verdict": _verdict(outcomes, versions, interrupted), "scope": _scope(options)}
     tested = [o for o in outcomes if o.part != "versions"]
     if tested:
         lines["works"] = _works(tested)
@@ -86,11 +91,28 @@ def summary(
     return lines
 
 
+def _scope(options: Options) -> str:
+    """Describe which checks the options select."""
+    texts = ["all parts" if not options.only else f"only {', '.join(options.only)} (--only)"]
+    if options.quick:
+        texts.append("one case per operation and shorter measurements (--quick)")
+    elif options.everything:
+        texts.append("every check, without time limits (--all)")
+    else:
+        texts.append("every dtype, within the time limits")
+    if options.match:
+        texts.append(f'only checks whose name contains "{options.match}" (--match)')
+    text = "; ".join(texts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def _verdict(outcomes: list[Outcome], versions: dict[str, Any], interrupted: bool) -> str:
     where = f"{versions.get('chip', 'this machine')}, {versions.get('system', 'unknown system')}"
     broken = [o for o in outcomes if o.part == "versions" and o.status == FAILED]
     if broken:
-        return f"The device could not be opened: {broken[0].message.splitlines()[0]}"
+        lines = [line.strip() for line in broken[0].message.splitlines() if line.strip()]
+        raised = [line for line in lines[1:] if RAISED_LINE.match(line)]  # the end of a stack that Python printed
+        return f"The device could not be opened: {': '.join([lines[0], *raised[-1:]])}"
     done = [o for o in outcomes if o.part != "versions"]
     failed = sum(o.status == FAILED for o in done)
     so_far = " The test was interrupted, so this covers only a part." if interrupted else ""
@@ -200,6 +222,18 @@ def name_of(outcome: Outcome) -> str:
     if outcome.part == "nodes" and outcome.family and " of " in outcome.name:
         return outcome.name.split(" of ")[1].split("-")[0]
     return outcome.name
+
+
+def passed_names(outcomes: list[Outcome]) -> list[str]:
+    """Return the names of what passed in a part with failures: operations, or checks of operations with failures.
+
+    In a part without failures, the checks are named only if they are few.
+    """
+    passed = [o for o in outcomes if o.status == PASSED and o.part != "versions"]
+    if len(passed) > FEW and not any(o.status == FAILED for o in outcomes):
+        return []
+    failing = {name_of(o) for o in outcomes if o.status == FAILED}
+    return list(dict.fromkeys(o.name if name_of(o) in failing else name_of(o) for o in passed))
 
 
 def _speed(outcomes: list[Outcome]) -> str:

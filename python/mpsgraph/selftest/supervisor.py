@@ -1,4 +1,8 @@
-"""Runs a part in a worker process, and continues in a new process after a crash or hang."""
+"""Runs a part in a worker process, and continues in a new process after a crash or hang.
+
+The new process first runs the check again during which the old one ended, so that the report says whether the crash or
+hang happens every time.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,8 @@ from .report import Report
 
 MOST_DEATHS = 40  # Limit per part on the number of crashes and hangs that count as failures.
 MOST_OF_A_GROUP = 2
+MOST_SECOND_RUNS = 5  # Number of checks of a part that run again in a new process after their process died.
+SECOND_WAIT = 0.25  # Fraction of the time limit after which a check that has hung counts as hung in its second run.
 # Environment variables for the processes of a part. Metal reads these when a process opens its first device.
 ENVIRONMENTS = {"validation": {"MTL_DEBUG_LAYER": "1", "MTL_DEBUG_LAYER_ERROR_MODE": "assert"}}
 START = 300.0  # Seconds allowed for imports, lists of cases, and an orderly exit.
@@ -32,53 +38,79 @@ LAST_WORDS = 10.0  # Seconds in which a hung process may write its Python frames
 LONGEST_CHECK = 120.0  # Upper bound in seconds of the time after which a check counts as hung; tests lower it.
 
 
+@dataclass
+class _State:
+    """What the worker processes of a part share."""
+
+    part: str
+    report: Report
+    progress: Progress
+    # Number of processes that ended, by the group and by the status of the check that was running.
+    deaths: Counter[str] = field(default_factory=Counter)
+    second_runs: int = MOST_SECOND_RUNS  # Number of checks that may still run again after their process died.
+    first: Outcome | None = None  # The first run of the check with which the next process begins, if it died in it.
+
+    def end(self, outcome: Outcome, death: str = "") -> None:
+        """Add the outcome of a check. If it is the second run of a check, add the outcome of the first run instead."""
+        first, self.first = self.first, None
+        if first and first.name == outcome.name:
+            outcome = replace(first, second_run=_second_run(first, outcome, death))
+        self.report.add(outcome)
+        self.progress.end(outcome.status == FAILED)
+
+
 def run_part(part: str, options: Options, report: Report, title: str = "") -> None:
     """Run all checks of a part and add their outcomes to the report."""
     next_check: int | None = 0
-    # Number of processes that ended, by the group and by the status of the check that was running.
-    deaths: Counter[str] = Counter()
     started = time.perf_counter()
-    progress = Progress(part if title else "")
+    state = _State(part, report, Progress(part if title else ""))
     try:
         while next_check is not None:
             left = options
             if options.seconds is not None:
                 left = replace(options, seconds=max(0.0, options.seconds - (time.perf_counter() - started)))
-            worker = _Worker(part, left, report, next_check, deaths, progress)
-            next_check = worker.run()
-            if deaths[FAILED] >= MOST_DEATHS:
-                message = f"given up after {deaths[FAILED]} processes that crashed or hung"
+            next_check = _Worker(state, left, next_check).run()
+            if state.deaths[FAILED] >= MOST_DEATHS:
+                message = f"given up after {state.deaths[FAILED]} processes that crashed or hung"
                 report.add(Outcome(part, "the part", FAILED, message, how=CRASHED))
                 break
     finally:
-        progress.close()
+        if state.first:
+            report.add(replace(state.first, second_run="none, because the part ended"))
+        state.progress.close()
     report.finish(part, title, time.perf_counter() - started)
+
+
+def _second_run(first: Outcome, second: Outcome, death: str) -> str:
+    """Describe the second run of a check whose process died in the first run."""
+    if not death:
+        return second.status if second.status != FAILED else f"failed: {second.message.splitlines()[0]}"
+    same = first.how == second.how and (second.how == HUNG or death in first.message)
+    return "the same result" if same else f"the process {death}"
 
 
 class _Worker:
     """One worker process and its messages."""
 
-    def __init__(
-        self, part: str, options: Options, report: Report, first: int, deaths: Counter[str], progress: Progress
-    ) -> None:
-        self._part, self._report, self._next = part, report, first
-        self._deaths, self._progress = deaths, progress
+    def __init__(self, state: _State, options: Options, first: int) -> None:
+        self._state, self._next = state, first
         self._begun: dict[str, Any] | None = None
+        self._failed: dict[str, Any] | None = None  # The first run of the check that runs for the second time.
         self._total: int | None = None
         self._left_out = False
         self._errors = tempfile.TemporaryFile()
         self._folder = tempfile.TemporaryDirectory()
         self._frames = Path(self._folder.name) / "frames.txt"
         groups = ",".join(
-            group for group, count in deaths.items() if group not in STATUSES and count >= MOST_OF_A_GROUP
+            group for group, count in state.deaths.items() if group not in STATUSES and count >= MOST_OF_A_GROUP
         )
-        arguments = [part, json.dumps(asdict(options)), str(first), groups, str(self._frames)]
+        arguments = [state.part, json.dumps(asdict(options)), str(first), groups, str(self._frames)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "mpsgraph.selftest.worker", *arguments],
             stdout=subprocess.PIPE,
             stderr=self._errors,
             # PYTHONSAFEPATH keeps Python from importing modules from the current directory.
-            env={**os.environ, "PYTHONSAFEPATH": "1", **ENVIRONMENTS.get(part, {})},
+            env={**os.environ, "PYTHONSAFEPATH": "1", **ENVIRONMENTS.get(state.part, {})},
         )
 
     def run(self) -> int | None:
@@ -89,11 +121,15 @@ class _Worker:
         try:
             while True:
                 limit = min(self._begun["limit"], LONGEST_CHECK) if self._begun else START
+                if self._begun and self._state.first and self._state.first.how == HUNG:
+                    limit *= SECOND_WAIT
                 try:
                     line = lines.get(timeout=limit)
                 except queue.Empty:
+                    native = crashes.sample(self._process.pid)
                     self._stop()
-                    return self._ended(HUNG, f"hung: no output for {limit:.0f} seconds, so the self-test ended it")
+                    words = f"hung: no output for {limit:.0f} seconds, so the self-test ended it"
+                    return self._ended(HUNG, words, {"native stacks": native} if native else {})
                 if line is not None:
                     self._hear(json.loads(line))
                     continue
@@ -125,38 +161,50 @@ class _Worker:
 
     def _hear(self, answer: dict[str, Any]) -> None:
         if "total" in answer:
-            self._total = self._progress.total = answer["total"]
+            self._total = self._state.progress.total = answer["total"]
         elif "left_out" in answer:
             self._left_out = True
-            self._report.leave_out(self._part, answer["left_out"])
+            self._state.report.leave_out(self._state.part, answer["left_out"] - (self._state.first is not None))
         elif "begin" in answer:
-            self._begun = answer
-            self._progress.begin(answer["name"])
+            self._begun, self._failed = answer, None
+            self._state.progress.begin(answer["name"])
+        elif "failed" in answer:
+            self._failed = answer
         else:
-            self._begun = None
+            assert self._begun is not None
             self._next = answer["end"] + 1
-            self._report.add(Outcome.of(self._part, answer))
-            self._progress.end(answer["status"] == FAILED)
+            self._state.end(Outcome.of(self._state.part, answer, self._begun["about"]))
+            self._begun = None
 
-    def _ended(self, how: str, words: str) -> int | None:
+    def _ended(self, how: str, words: str, evidence: dict[str, Any] | None = None) -> int | None:
         """Record the result of the check during which the process ended, with what the process left behind."""
         self._errors.seek(0)
         output = crashes.excerpt(self._errors.read().decode(errors="replace"))
         frames = crashes.frames(self._frames)
-        message = "\n".join([f"the process {words}", *output, *frames])
-        numbers = {"process": self._process.pid, "output": output, "python frames": frames}
+        doing = crashes.stage(frames)
+        message = "\n".join([f"the process {words}", *([doing] if doing else []), *output, *frames])
+        numbers = {"process": self._process.pid, "output": output, "python frames": frames, **(evidence or {})}
+        state, part = self._state, self._state.part
         if begun := self._begun:
-            self._report.add(
-                Outcome(self._part, begun["name"], begun["died"], message, numbers, how=how, family=begun["family"])
-            )
-            self._progress.end(begun["died"] == FAILED)
-            self._deaths.update({begun["group"], begun["died"]})
+            known = {"how": how, "family": begun["family"], "about": begun["about"]}
+            outcome = Outcome(part, begun["name"], begun["died"], message, numbers, **known)
+            if self._failed:
+                failed = {**self._failed, "second_run": f"the process {words}"}
+                failed["numbers"] = {**failed["numbers"], "second run": numbers}
+                state.end(Outcome.of(part, failed, begun["about"]))
+            elif begun["died"] == FAILED and not state.first and state.second_runs > 0:
+                state.second_runs -= 1
+                state.first = outcome
+                return int(begun["begin"])
+            else:
+                state.end(outcome, death=words)
+            state.deaths.update({begun["group"], begun["died"]})
             return int(begun["begin"]) + 1
         if self._total is None:
-            self._report.add(Outcome(self._part, "the start", FAILED, message, numbers, how=how))
+            state.report.add(Outcome(part, "the start", FAILED, message, numbers, how=how))
             return None
-        self._report.add(Outcome(self._part, "the end of the process", FAILED, message, numbers, how=how))
-        self._deaths[FAILED] += 1
+        state.report.add(Outcome(part, "the end of the process", FAILED, message, numbers, how=how))
+        state.deaths[FAILED] += 1
         return None if self._left_out or self._next >= self._total else self._next
 
 

@@ -56,13 +56,19 @@ void d_leaky_relu(GradientContext& c) {
   Builder b(c.graph());
   Tensor *x = c.input(0), *alpha = c.input(1), *g = c.incoming();
   if (c.needs(0)) c.set(0, b.sum_to_like(c.graph().add("leaky_relu_gradient", {g, x, alpha}), x));
-  if (c.needs(1)) c.set(1, b.sum_to_like(b.select(positive(b, x), b.scalar_like(g, 0), b.mul(g, x)), alpha));
+  if (c.needs(1)) {
+    Tensor *below = b.mul(g, x), *above = b.scalar_like(g, 0);
+    c.set(1, b.sum_to_like(b.select(positive(b, x), above, below), alpha));
+  }
 }
 void d_leaky_relu_gradient(GradientContext& c) {
   Builder b(c.graph());
   Tensor *g = c.input(0), *x = c.input(1), *alpha = c.input(2), *v = c.incoming();
   if (c.needs(0)) c.set(0, b.sum_to_like(c.graph().add("leaky_relu_gradient", {v, x, alpha}), g));
-  if (c.needs(2)) c.set(2, b.sum_to_like(b.select(positive(b, x), b.scalar_like(g, 0), b.mul(v, g)), alpha));
+  if (c.needs(2)) {
+    Tensor *below = b.mul(v, g), *above = b.scalar_like(g, 0);
+    c.set(2, b.sum_to_like(b.select(positive(b, x), above, below), alpha));
+  }
 }
 
 // ---- softmax along an axis ----
@@ -106,7 +112,8 @@ std::vector<Tensor*> softmax_gradient_parts(Builder& b, const std::vector<Tensor
 }
 // g - s Σ g
 std::vector<Tensor*> log_softmax_gradient_parts(Builder& b, const std::vector<Tensor*>& in, const Attributes& a) {
-  return {b.sub(in[0], b.mul(softmax_of(b, in[1], a), b.sum(in[0], axis_of(a))))};
+  Tensor* sum = b.sum(in[0], axis_of(a));
+  return {b.sub(in[0], b.mul(softmax_of(b, in[1], a), sum))};
 }
 
 void d_softmax(GradientContext& c) {
@@ -128,7 +135,8 @@ void d_softmax_gradient(GradientContext& c) {
     Ints axis = axis_of(c.attributes());
     Tensor* s = softmax_of(b, x, c.attributes());
     Tensor* centred = b.sub(u, b.sum(b.mul(u, s), axis));
-    Tensor* ds = b.sub(b.mul(v, centred), b.mul(u, b.sum(b.mul(v, s), axis)));
+    Tensor* through_sum = b.mul(u, b.sum(b.mul(v, s), axis));
+    Tensor* ds = b.sub(b.mul(v, centred), through_sum);
     c.set(1, softmax_gradient_of(b, ds, x, c.attributes()));
   }
 }

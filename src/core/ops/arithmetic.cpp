@@ -63,21 +63,28 @@ struct Unary {
 Term pass(Term, Term, Term g) { return g; }
 // g * 2 is computed first, because 2 * x can overflow in float16.
 Term d_square(Term x, Term, Term g) { return g * 2.0 * x; }
-Term d_reciprocal_square_root(Term, Term y, Term g) { return g * -0.5 * (y * square(y)); }  // -1/2 x^(-3/2)
+Term d_reciprocal_square_root(Term, Term y, Term g) {  // -1/2 x^(-3/2)
+  const Term cube = y * square(y);
+  return g * -0.5 * cube;
+}
 Term d_sin(Term x, Term, Term g) { return g * of("cos", x); }
 Term d_cos(Term x, Term, Term g) { return -(g * of("sin", x)); }
 Term d_tan(Term, Term y, Term g) { return g * (square(y) + 1.0); }
 Term d_tanh(Term, Term y, Term g) { return g * (1.0 - square(y)); }
 Term d_erf(Term x, Term, Term g) { return g * (of("exponent", -square(x)) * two_over_sqrt_pi); }
 // Factored as (1 - x)(1 + x), which is exact near |x| = 1, where 1 - x² would cancel.
-Term one_minus_square(Term x) { return (1.0 - x) * (x + 1.0); }
+Term one_minus_square(Term x) {
+  const Term sum = x + 1.0;
+  return (1.0 - x) * sum;
+}
 Term d_asin(Term x, Term, Term g) { return g * of("reciprocal_square_root", one_minus_square(x)); }
 Term d_acos(Term x, Term y, Term g) { return -d_asin(x, y, g); }
 Term d_asinh(Term x, Term, Term g) { return g * of("reciprocal_square_root", square(x) + 1.0); }
 // The two square roots stay separate. For complex x left of the imaginary axis, the square root of the product would
 // lie on the other branch of the square root.
 Term d_acosh(Term x, Term, Term g) {
-  return g * (of("reciprocal_square_root", x + -1.0) * of("reciprocal_square_root", x + 1.0));
+  const Term of_sum = of("reciprocal_square_root", x + 1.0);
+  return g * (of("reciprocal_square_root", x + -1.0) * of_sum);
 }
 
 const Unary unary_operations[] = {
@@ -183,7 +190,8 @@ Pair d_power(const Incoming& i) {
 
 Pair d_extremum(const Incoming& i) {
   Builder& b = i.b;
-  Tensor* share = b.select(b.binary("equal", i.x, i.z), b.mul(i.g, 0.5), i.g);
+  Tensor* half = b.mul(i.g, 0.5);
+  Tensor* share = b.select(b.binary("equal", i.x, i.z), half, i.g);
   Tensor* other = zero_or_nan(b, i.y);
   auto chosen = [&](Tensor* operand) { return b.select(b.binary("equal", i.y, operand), share, other); };
   return {i.need_x ? chosen(i.x) : nullptr, i.need_z ? chosen(i.z) : nullptr};
@@ -192,7 +200,8 @@ Pair d_extremum(const Incoming& i) {
 // Derivative of y = atan2(x, z): dy/dx = z / (x² + z²) and dy/dz = -x / (x² + z²), both 0 at the origin.
 Pair d_atan2(const Incoming& i) {
   Builder& b = i.b;
-  Tensor* over = b.binary("division_no_nan", i.g, b.add(b.unary("square", i.x), b.unary("square", i.z)));
+  Tensor* square_of_z = b.unary("square", i.z);
+  Tensor* over = b.binary("division_no_nan", i.g, b.add(b.unary("square", i.x), square_of_z));
   return {i.need_x ? b.mul(over, i.z) : nullptr, i.need_z ? b.neg(b.mul(over, i.x)) : nullptr};
 }
 
@@ -252,11 +261,17 @@ void d_clamp(GradientContext& c) {
   Tensor* zero = b.scalar_like(c.incoming(), 0);
   auto set = [&](size_t i, Tensor* mask) { c.set(i, b.sum_to_like(b.select(mask, c.incoming(), zero), c.input(i))); };
   if (c.needs(0)) {
-    set(0, b.binary("logical_and", b.binary("greater_than_or_equal_to", x, low),
-                    b.binary("less_than_or_equal_to", x, high)));
+    Tensor* not_above = b.binary("less_than_or_equal_to", x, high);
+    set(0, b.binary("logical_and", b.binary("greater_than_or_equal_to", x, low), not_above));
   }
-  if (c.needs(1)) set(1, b.binary("logical_and", b.binary("less_than", x, low), b.binary("less_than", low, high)));
-  if (c.needs(2)) set(2, b.binary("logical_or", b.binary("greater_than", x, high), b.binary("less_than", high, low)));
+  if (c.needs(1)) {
+    Tensor* ordered = b.binary("less_than", low, high);
+    set(1, b.binary("logical_and", b.binary("less_than", x, low), ordered));
+  }
+  if (c.needs(2)) {
+    Tensor* reversed = b.binary("less_than", high, low);
+    set(2, b.binary("logical_or", b.binary("greater_than", x, high), reversed));
+  }
 }
 
 }  // namespace
@@ -267,7 +282,8 @@ const Family arithmetic_family("arithmetic", [] {
     if (row.rule) {
       gradient = [rule = row.rule](GradientContext& c) {
         Builder b(c.graph());
-        c.set(0, rule({&b, b.conjugate(c.input(0))}, {&b, b.conjugate(c.output())}, {&b, c.incoming()}).tensor);
+        const Term y{&b, b.conjugate(c.output())};
+        c.set(0, rule({&b, b.conjugate(c.input(0))}, y, {&b, c.incoming()}).tensor);
       };
     }
     define(elementwise(row.name, 1, pointwise(row.operands, row.predicate), std::move(gradient)));

@@ -26,13 +26,15 @@ Tensor* direction(Builder& b, Tensor* x, Tensor* magnitude) {
 void d_absolute(GradientContext& c) {
   Builder b(c.graph());
   Tensor* x = c.input(0);
-  c.set(0, b.mul(b.cast(c.incoming(), x->dtype()), direction(b, x, c.output())));
+  Tensor* slope = direction(b, x, c.output());
+  c.set(0, b.mul(b.cast(c.incoming(), x->dtype()), slope));
 }
 
 void d_absolute_square(GradientContext& c) {
   Builder b(c.graph());
   Tensor* x = c.input(0);
-  c.set(0, b.mul(b.cast(c.incoming(), x->dtype()), b.mul(x, 2.0)));
+  Tensor* slope = b.mul(x, 2.0);
+  c.set(0, b.mul(b.cast(c.incoming(), x->dtype()), slope));
 }
 
 std::vector<TensorType> infer_conjugate(const InferContext& c) { return {c.type(0)}; }

@@ -320,8 +320,10 @@ Tensors d_block(const Block& block, const Tensors& results, const Tensors& incom
 Tensor* iteration_count(Builder& b, const Operation& loop) {
   const auto wide = [&](size_t i) { return b.cast(b.reshape(loop.input(i), Ints{}), DType::int64); };
   Tensor *lower = wide(0), *upper = wide(1), *step = wide(2);
-  Tensor* rounded_up = b.sub(b.add(b.sub(upper, lower), step), b.unary("sign", step));
-  return b.binary("maximum", b.div(rounded_up, step), b.scalar(DType::int64, 0));
+  Tensor* sign = b.unary("sign", step);
+  Tensor* rounded_up = b.sub(b.add(b.sub(upper, lower), step), sign);
+  Tensor* zero = b.scalar(DType::int64, 0);
+  return b.binary("maximum", b.div(rounded_up, step), zero);
 }
 
 }  // namespace
@@ -361,8 +363,10 @@ void d_for(GradientContext& g) {
   {
     IterationHistory saved(loop, 0, backward);
     const auto wide = [&](Tensor* t) { return b.cast(t, DType::int64); };
-    Tensor* from_end = b.sub(b.sub(count, 1), wide(arguments[0]));
-    Tensor* index = b.add(wide(loop.input(0)), b.mul(from_end, wide(loop.input(2))));
+    Tensor* from_start = wide(arguments[0]);
+    Tensor* from_end = b.sub(b.sub(count, 1), from_start);
+    Tensor* offset = b.mul(from_end, wide(loop.input(2)));
+    Tensor* index = b.add(wide(loop.input(0)), offset);
     saved.know(body.arguments[0], b.cast(index, DType::int32));
     arguments.erase(arguments.begin());
     backward.finish(

@@ -51,12 +51,15 @@ std::vector<Tensor*> tree_parts(Builder& b, const std::vector<Tensor*>& in, cons
     return g.add("gather", {in[table], at}, {{"axis", int64_t{0}}});
   };
   const int64_t rows = x->shape()[0], trees = in[6]->shape()[0];
-  Tensor* at = b.broadcast_to(b.reshape(in[6], {1, trees}), b.ints({rows, trees}));
+  Tensor* shape = b.ints({rows, trees});
+  Tensor* at = b.broadcast_to(b.reshape(in[6], {1, trees}), shape);
   for (int64_t step = 0; step < a.integer("depth"); ++step) {
     Tensor* value = g.add("gather_along_axis", {x, of_nodes(1, at)}, {{"axis", int64_t{1}}});
     Tensor* taken = b.binary(a.string("comparison"), value, of_nodes(4, at));
-    taken = b.binary("logical_or", taken, b.binary("logical_and", b.unary("is_nan", value), of_nodes(5, at)));
-    at = b.select(taken, of_nodes(2, at), of_nodes(3, at));
+    Tensor* takes_nan = of_nodes(5, at);
+    taken = b.binary("logical_or", taken, b.binary("logical_and", b.unary("is_nan", value), takes_nan));
+    Tensor* otherwise = of_nodes(3, at);
+    at = b.select(taken, of_nodes(2, at), otherwise);
   }
   Tensor* given = of_nodes(7, at);  // weights of the reached leaves, of shape [n, trees, targets]
   const std::string& reduction = a.string("reduction");

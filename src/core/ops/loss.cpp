@@ -54,8 +54,10 @@ struct Loss {
   // Returns x, divided by the number of losses if the reduction is "mean".
   Tensor* scaled(Tensor* x) const {
     if (!is("mean")) return x;
-    if (!source->shape().ranked())
-      return b.div(x, b.div(b.reduced_count(source, {}), b.reduced_count(source, {axis()})));
+    if (!source->shape().ranked()) {
+      Tensor* classes = b.reduced_count(source, {axis()});
+      return b.div(x, b.div(b.reduced_count(source, {}), classes));
+    }
     int rank = source->shape().rank();
     Ints others;
     for (int i = 0; i < rank; ++i) {
@@ -75,14 +77,16 @@ Inputs cross_entropy_parts(Builder& b, const Inputs& in, const Attributes& a) {
   Loss loss{b, a, in[0]};
   // A class with label 0 contributes nothing, even if its log-probability is -infinity because its logit is -infinity.
   Tensor* nothing = b.scalar_like(in[1], 0);
-  Tensor* parts = b.select(b.binary("equal", in[1], nothing), nothing, b.mul(in[1], loss.log_softmax()));
+  Tensor* products = b.mul(in[1], loss.log_softmax());
+  Tensor* parts = b.select(b.binary("equal", in[1], nothing), nothing, products);
   Tensor* losses = b.neg(loss.sum(parts));
   return {loss.is("none") ? losses : loss.scaled(b.reshape(b.sum(losses), Ints{}))};
 }
 
 Inputs cross_entropy_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
   Loss loss{b, a, in[1]};
-  Tensor* slope = b.sub(b.mul(loss.softmax(), loss.sum(in[2])), in[2]);
+  Tensor* total = loss.sum(in[2]);
+  Tensor* slope = b.sub(b.mul(loss.softmax(), total), in[2]);
   return {b.mul(slope, loss.scaled(in[0]))};
 }
 
@@ -90,7 +94,10 @@ void d_cross_entropy(GradientContext& c) {
   Builder b(c.graph());
   Loss loss{b, c.attributes(), c.input(0)};
   if (c.needs(0)) c.set(0, loss.gradient(c.incoming(), c.input(1)));
-  if (c.needs(1)) c.set(1, b.neg(b.mul(loss.log_softmax(), loss.scaled(c.incoming()))));
+  if (c.needs(1)) {
+    Tensor* incoming = loss.scaled(c.incoming());
+    c.set(1, b.neg(b.mul(loss.log_softmax(), incoming)));
+  }
 }
 
 // Derivative of the cross-entropy gradient r = u (s S - l), where l are the labels, u is the incoming gradient (divided
@@ -103,10 +110,14 @@ void d_cross_entropy_gradient(GradientContext& c) {
   Loss loss{b, c.attributes(), x};
   if (c.needs(0)) c.set(0, b.sum_to_like(b.mul(v, loss.gradient(b.ones_like(u), labels)), u));
   if (c.needs(1)) {
-    Tensor* ds = b.mul(v, b.mul(loss.scaled(u), loss.sum(labels)));
+    Tensor* total = loss.sum(labels);
+    Tensor* ds = b.mul(v, b.mul(loss.scaled(u), total));
     c.set(1, b.graph().add("softmax_gradient", {ds, x}, {{"axis", loss.axis()}}));
   }
-  if (c.needs(2)) c.set(2, b.mul(b.sub(loss.sum(b.mul(v, loss.softmax())), v), loss.scaled(u)));
+  if (c.needs(2)) {
+    Tensor* incoming = loss.scaled(u);
+    c.set(2, b.mul(b.sub(loss.sum(b.mul(v, loss.softmax())), v), incoming));
+  }
 }
 
 void loss(std::string_view name, int operands, Infer infer, Gradient gradient, Decompose decompose) {

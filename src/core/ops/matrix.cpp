@@ -52,7 +52,8 @@ void d_matrix_multiplication(GradientContext& c) {
   // one matmul per batch element and a sum.
   const Shape &l = left->shape(), &r = right->shape();
   if (l.ranked() && r.ranked() && r.rank() == 2 && l.rank() > 2 && r[0] > 0 && r[1] > 0) {
-    c.set(1, b.matmul(b.swap_last_axes(b.reshape(left, {-1, r[0]})), b.reshape(g, {-1, r[1]})));
+    Tensor* rows = b.reshape(g, {-1, r[1]});
+    c.set(1, b.matmul(b.swap_last_axes(b.reshape(left, {-1, r[0]})), rows));
   } else {
     c.set(1, b.sum_to_like(b.matmul(b.swap_last_axes(left), g), right));
   }
@@ -86,7 +87,8 @@ std::vector<Tensor*> integer_product_parts(Builder& b, const std::vector<Tensor*
     Tensor* x = b.cast(in[i], DType::int32);
     return in.size() > i + 2 ? b.sub(x, b.cast(in[i + 2], DType::int32)) : x;
   };
-  return {b.matmul(operand(0), operand(1))};
+  Tensor* secondary = operand(1);
+  return {b.matmul(operand(0), secondary)};
 }
 
 std::vector<TensorType> infer_hamming_distance(const InferContext& c) {

@@ -145,7 +145,8 @@ Tensor* order_of_keys(Builder& b, Tensor* query, Tensor* key) {
     column = places(shape, -1);
   }
   Tensor* later = b.binary("less_than", row, column);
-  return b.select(later, b.scalar_like(query, -std::numeric_limits<double>::infinity()), b.scalar_like(query, 0));
+  Tensor* zero = b.scalar_like(query, 0);
+  return b.select(later, b.scalar_like(query, -std::numeric_limits<double>::infinity()), zero);
 }
 
 // The sum of the mask operand and the causal mask; null if there is neither.
@@ -178,7 +179,8 @@ struct Composition {
     if (!drops_weights(a)) return;
     const Operation* drawn = b.graph().create("random", {b.shape_of(weights), in[sources]});
     Tensor* kept = b.binary("greater_than_or_equal_to", drawn->output(), b.scalar(DType::float32, a.real("dropout")));
-    factor = b.div(b.cast(kept, wide), b.scalar(wide, 1 - a.real("dropout")));
+    Tensor* share = b.scalar(wide, 1 - a.real("dropout"));
+    factor = b.div(b.cast(kept, wide), share);
   }
 
   // Replaces x with zeros for queries that attend to no key.

@@ -47,7 +47,10 @@ std::vector<TensorType> infer_variance(const InferContext& c) {
   return {{c.dtype(0), reduced_shape(c, c.shape(0))}};
 }
 
-Tensor* mean_of(Builder& b, Tensor* x, const Ints& axes) { return b.div(b.sum(x, axes), b.reduced_count(x, axes)); }
+Tensor* mean_of(Builder& b, Tensor* x, const Ints& axes) {
+  Tensor* count = b.reduced_count(x, axes);
+  return b.div(b.sum(x, axes), count);
+}
 
 Inputs mean_parts(Builder& b, const Inputs& in, const Attributes& a) { return {mean_of(b, in[0], a.integers("axes"))}; }
 
@@ -159,8 +162,10 @@ struct NormalizationGradient {
   Tensor* parameter(Tensor* p, bool is_gamma) {
     const auto axes = axes_of_broadcast(p, x);
     if (axes && !axes->empty()) return b.reshape_like(is_gamma ? gamma_sum(*axes) : beta_sum(*axes), p);
-    Tensor* n = is_gamma ? b.mul(b.sub(x, mean), inverse_deviation(b, variance, c.attributes())) : nullptr;
-    return b.sum_to_like(is_gamma ? b.mul(g, n) : g, p);
+    if (!is_gamma) return b.sum_to_like(g, p);
+    Tensor* deviation = inverse_deviation(b, variance, c.attributes());
+    Tensor* n = b.mul(b.sub(x, mean), deviation);
+    return b.sum_to_like(b.mul(g, n), p);
   }
 
   void parameters() {
@@ -262,7 +267,8 @@ Inputs normalization_gradient_parts(Builder& b, const Inputs& in, const Attribut
     return {b.mul(deviation, b.sub(b.sub(h, mean_of(b, h, axes)), along))};
   }
   Tensor *gamma_gradient = in[4 + gamma], *beta_gradient = in[5 + gamma], *count = b.reduced_count(x, axes);
-  Tensor* centred = b.sub(b.sub(g, b.div(beta_gradient, count)), b.mul(n, b.div(gamma_gradient, count)));
+  Tensor* along = b.mul(n, b.div(gamma_gradient, count));
+  Tensor* centred = b.sub(b.sub(g, b.div(beta_gradient, count)), along);
   return {b.mul(gamma ? b.mul(deviation, in[4]) : deviation, centred)};
 }
 
@@ -281,7 +287,8 @@ std::vector<TensorType> infer_parameter_gradient(const InferContext& c) {
 }
 
 Inputs gamma_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
-  Tensor* n = b.mul(b.sub(in[1], in[2]), inverse_deviation(b, in[3], a));
+  Tensor* deviation = inverse_deviation(b, in[3], a);
+  Tensor* n = b.mul(b.sub(in[1], in[2]), deviation);
   return {b.sum(b.mul(in[0], n), a.integers("axes"))};
 }
 

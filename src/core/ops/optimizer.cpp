@@ -81,18 +81,23 @@ Decompose adam_parts(bool powers) {
     Tensor *values = in[adam.first], *momentum = in[adam.first + 1], *velocity = in[adam.first + 2],
            *g = in[adam.gradient()];
     if (powers) {
-      Tensor* correction = b.div(b.unary("square_root", b.sub(1.0, in[5])), b.sub(1.0, in[4]));
+      Tensor* of_momentum = b.sub(1.0, in[4]);
+      Tensor* correction = b.div(b.unary("square_root", b.sub(1.0, in[5])), of_momentum);
       rate = b.mul(rate, correction);
     }
-    momentum = b.add(b.mul(momentum, beta1), b.mul(g, b.sub(1.0, beta1)));
-    velocity = b.add(b.mul(velocity, beta2), b.mul(b.unary("square", g), b.sub(1.0, beta2)));
+    Tensor* added = b.mul(g, b.sub(1.0, beta1));
+    momentum = b.add(b.mul(momentum, beta1), added);
+    Tensor* rest = b.sub(1.0, beta2);
+    added = b.mul(b.unary("square", g), rest);
+    velocity = b.add(b.mul(velocity, beta2), added);
     Inputs result = {nullptr, momentum, velocity};
     Tensor* scale = velocity;
     if (adam.amsgrad) {
       scale = b.binary("maximum_with_nan_propagation", in[adam.first + 3], velocity);
       result.push_back(scale);
     }
-    Tensor* step = b.div(b.mul(momentum, rate), b.add(b.unary("square_root", scale), epsilon));
+    Tensor* root = b.add(b.unary("square_root", scale), epsilon);
+    Tensor* step = b.div(b.mul(momentum, rate), root);
     result[0] = b.sub(values, step);
     return result;
   };

@@ -131,7 +131,8 @@ void d_sum_of_groups(GradientContext& c) {
 Inputs repeat_groups_parts(Builder& b, const Inputs& in, const Attributes& a) {
   const Dims x = known_dims(in[1]);
   const ParameterBlocks cut = parameter_blocks(a, x, in[0]->shape().dims());
-  return {b.reshape(b.broadcast_to(b.reshape(in[0], cut.parameter), b.ints(cut.blocks)), x)};
+  Tensor* blocks = b.ints(cut.blocks);
+  return {b.reshape(b.broadcast_to(b.reshape(in[0], cut.parameter), blocks), x)};
 }
 void d_repeat_groups(GradientContext& c) {
   if (!c.needs(0)) return;
@@ -245,8 +246,8 @@ Tensor* table_rows(Builder& b, Tensor* x, const Table& table) {
   const Dims& dims = x->shape().dims();
   const ParameterBlocks cut(dims, table.groups);
   Tensor* index = b.reshape(b.cast(x, DType::int64), cut.blocks);
-  Tensor* valid = b.binary("logical_and", b.binary("greater_than_or_equal_to", index, b.scalar_like(index, 0)),
-                           b.binary("less_than", index, b.scalar_like(index, static_cast<double>(table.entries))));
+  Tensor* below = b.binary("less_than", index, b.scalar_like(index, static_cast<double>(table.entries)));
+  Tensor* valid = b.binary("logical_and", b.binary("greater_than_or_equal_to", index, b.scalar_like(index, 0)), below);
   Ints first;
   for (int64_t group = 0; group < table.count(); ++group) first.push_back(group * table.entries);
   index = b.add(index, b.reshape(b.ints(first), cut.parameter));

@@ -254,7 +254,8 @@ Tensors recurrent_gradient_parts(Cell kind, Builder& b, const Tensors& in, const
     Tensors parts;
     for (int64_t d = 0; d < p.directions; ++d) {
       Tensor* weight = p.rows_of_gate(p.weights_of(d), 2);
-      parts.push_back(b.matmul(p.rows(masked, d, 1), b.transpose(weight, {1, 0})));
+      Tensor* transposed = b.transpose(weight, {1, 0});
+      parts.push_back(b.matmul(p.rows(masked, d, 1), transposed));
     }
     candidate = p.concat(parts, 1);
     if (Tensor* bias = p.given["secondary_bias"]) candidate = b.add(candidate, bias);

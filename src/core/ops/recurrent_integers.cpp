@@ -107,13 +107,16 @@ class QuantizedSteps {
     Tensor* high = b_.binary("maximum_with_nan_propagation", whole("reduction_maximum_propagate_nan"), zero);
     Tensor* range = b_.div(b_.sub(high, low), 255);
     Tensor* point = bytes(b_.unary("rint", b_.div(b_.neg(low), range)));  // [1, 1]
-    Tensor* q = bytes(b_.add(b_.unary("rint", b_.div(state_, range)), b_.cast(point, DType::float32)));
+    Tensor* shift = b_.cast(point, DType::float32);
+    Tensor* q = bytes(b_.add(b_.unary("rint", b_.div(state_, range)), shift));
     Tensor* sums = b_.graph().add("integer_matrix_multiplication", {q, weight_, point, zero_point_});
-    Tensor* gates = b_.add(source, b_.mul(b_.cast(sums, DType::float32), b_.mul(range, scale_)));
+    Tensor* unit = b_.mul(range, scale_);
+    Tensor* gates = b_.add(source, b_.mul(b_.cast(sums, DType::float32), unit));
     Tensor* value[4];
     for (size_t role = 0; role < 4; ++role)
       value[role] = activate(b_, activations_[role], slice(gates, 1, places_[role] * hidden_, hidden_));
-    cell_ = b_.add(b_.mul(value[1], cell_), b_.mul(value[0], value[2]));
+    Tensor* added = b_.mul(value[0], value[2]);
+    cell_ = b_.add(b_.mul(value[1], cell_), added);
     state_ = b_.mul(value[3], activate(b_, activations_[4], cell_));
   }
 

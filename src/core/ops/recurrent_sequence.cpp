@@ -276,7 +276,8 @@ class Backwards {
       Tensor *i = gate(t, 0), *f = gate(t, 1), *z = gate(t, 2), *o = gate(t, 3), *before = cell_before();
       Tensor* image = activate(b_, cell_.activations[4], cells_[t]);
       values_[t] = b_.mul(o, image);
-      d_cell = sum(d_cell, b_.mul(b_.mul(d_state, o), slope(4, image)));
+      Tensor* slope_of_image = slope(4, image);
+      d_cell = sum(d_cell, b_.mul(b_.mul(d_state, o), slope_of_image));
       finish(t, 0, b_.mul(d_cell, z), d_gates);
       finish(t, 1, b_.mul(d_cell, before), d_gates);
       finish(t, 2, b_.mul(d_cell, i), d_gates);
@@ -299,7 +300,8 @@ class Backwards {
     Tensor* d_masked;
     if (cell_.reset_after) {
       finish(t, 1, b_.mul(d_o, candidates_[t]), d_gates);
-      d_masked = b_.matmul(b_.mul(d_o, r), rows(2));
+      Tensor* recurrent = rows(2);
+      d_masked = b_.matmul(b_.mul(d_o, r), recurrent);
     } else {
       Tensor* d_product = b_.matmul(d_o, rows(2));
       finish(t, 1, b_.mul(d_product, masked(t, before)), d_gates);
@@ -307,7 +309,8 @@ class Backwards {
     }
     for (size_t role : {0u, 1u})
       d_masked = b_.add(d_masked, b_.matmul(d_gates[static_cast<size_t>(cell_.places[role])], rows(role)));
-    d_state = b_.add(b_.mul(d_state, keep), masked(t, d_masked));
+    d_masked = masked(t, d_masked);
+    d_state = b_.add(b_.mul(d_state, keep), d_masked);
     return d_gates;
   }
 
@@ -433,8 +436,10 @@ Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y) 
     case RecurrentActivation::relu: return b.cast(positive(y), y->dtype());
     case RecurrentActivation::tanh: return b.sub(1.0, b.mul(y, y));
     case RecurrentActivation::sigmoid: return b.mul(y, b.sub(1.0, y));
-    case RecurrentActivation::hard_sigmoid:
-      return b.mul(b.cast(b.binary("logical_and", positive(y), positive(b.sub(1.0, y))), y->dtype()), 0.2);
+    case RecurrentActivation::hard_sigmoid: {
+      Tensor* below_one = positive(b.sub(1.0, y));
+      return b.mul(b.cast(b.binary("logical_and", positive(y), below_one), y->dtype()), 0.2);
+    }
   }
   throw GraphError("unknown activation of a recurrent layer");
 }

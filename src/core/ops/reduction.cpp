@@ -67,7 +67,8 @@ void d_reduction_extremum(GradientContext& c) {
   Tensor* x = c.input(0);
   Tensor* chosen = b.binary("equal", x, c.output());
   Tensor* count = b.sum(b.cast(chosen, x->dtype()), c.attributes().integers("axes"));
-  c.set(0, b.select(chosen, b.div(c.incoming(), count), zero_or_nan(b, c.output())));
+  Tensor* others = zero_or_nan(b, c.output());
+  c.set(0, b.select(chosen, b.div(c.incoming(), count), others));
 }
 
 // Derivative of a product reduction. The gradient of an element needs the product of all other elements, which is the
@@ -90,7 +91,8 @@ void d_reduction_product(GradientContext& c) {
       return c.graph().add("cumulative_product", {partial[i]},
                            {{"axis", axes[i]}, {"exclusive", true}, {"reverse", reverse}});
     };
-    gradient = b.mul(gradient, b.mul(without(false), without(true)));
+    Tensor* after = without(true);
+    gradient = b.mul(gradient, b.mul(without(false), after));
   }
   c.set(0, b.reshape_like(gradient, c.input(0)));
 }

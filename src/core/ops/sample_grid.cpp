@@ -154,8 +154,10 @@ class GridComposition {
     Tensor* inside = b_.graph().add("gather_nd", {source, indices(y, x)}, {{"batch_dimensions", int64_t{1}}});
     const bool constant = attributes_.string("padding_mode") == "constant" && attributes_.real("constant_value") != 0;
     if (!constant) return inside;
-    Tensor* within = b_.binary("logical_and", contained(1, taps_[1][y].index), contained(0, taps_[0][x].index));
-    return b_.select(channel(within), inside, b_.scalar_like(inside, attributes_.real("constant_value")));
+    Tensor* within_row = contained(0, taps_[0][x].index);
+    Tensor* within = b_.binary("logical_and", contained(1, taps_[1][y].index), within_row);
+    Tensor* outside = b_.scalar_like(inside, attributes_.real("constant_value"));
+    return b_.select(channel(within), inside, outside);
   }
   // Appends a channel axis to a tensor [n, y, x], so that it broadcasts over channels.
   Tensor* channel(Tensor* x) { return b_.graph().add("expand_dims", {x}, {{"axes", Ints{3}}}); }

@@ -109,10 +109,13 @@ class Rule {
     if (!g_.needs(1)) return;
     Tensor* is_zero = b_.binary("equal", updates_, zero());
     Tensor* others = b_.select(is_zero, b_.scalar_like(updates_, 1), updates_);
-    Tensor* zeros = scattered(b_.zeros_like(data_), b_.cast(is_zero, data_->dtype()), "add");
-    Tensor* factor = b_.mul(b_.mul(g_.incoming(), data_), scattered(b_.ones_like(data_), others, "mul"));
-    Tensor* at_zero = gathered(b_.select(b_.binary("equal", zeros, b_.scalar_like(zeros, 1)), factor, zero()));
-    Tensor* elsewhere = gathered(b_.select(b_.binary("equal", zeros, zero()), factor, zero()));
+    Tensor* counted = b_.cast(is_zero, data_->dtype());
+    Tensor* zeros = scattered(b_.zeros_like(data_), counted, "add");
+    Tensor* product = scattered(b_.ones_like(data_), others, "mul");
+    Tensor* factor = b_.mul(b_.mul(g_.incoming(), data_), product);
+    Tensor* none = zero();
+    Tensor* at_zero = gathered(b_.select(b_.binary("equal", zeros, b_.scalar_like(zeros, 1)), factor, none));
+    Tensor* elsewhere = gathered(b_.select(b_.binary("equal", zeros, none), factor, none));
     g_.set(1, b_.select(is_zero, at_zero, b_.div(elsewhere, others)));
   }
 
@@ -131,10 +134,13 @@ class Rule {
     const DType dtype = data_->dtype();
     Tensor* data_wins = b_.binary("equal", data_, result);
     Tensor* update_wins = b_.binary("equal", updates_, gathered(result));
-    Tensor* count = scattered(b_.cast(data_wins, dtype), b_.cast(update_wins, dtype), "add");
+    Tensor* winners = b_.cast(update_wins, dtype);
+    Tensor* count = scattered(b_.cast(data_wins, dtype), winners, "add");
     Tensor* share = b_.binary("division_no_nan", g_.incoming(), count);
     if (g_.needs(0)) g_.set(0, b_.select(data_wins, share, zero()));
-    if (g_.needs(1)) g_.set(1, b_.select(update_wins, gathered(share), zero()));
+    if (!g_.needs(1)) return;
+    Tensor* none = zero();
+    g_.set(1, b_.select(update_wins, gathered(share), none));
   }
 
   // Mode set: the last update of an element wins. To find it, each update is numbered, starting from 1, and the numbers
@@ -146,9 +152,11 @@ class Rule {
     Tensor* flat = b_.reshape(updates_, Ints{-1});
     Tensor* position = g_.graph().add("coordinate_along_axis", {b_.shape_of(flat)}, {{"axis", int64_t{0}}});
     Tensor* number = b_.reshape(b_.add(position, 1), shape);
-    Tensor* nobody = b_.broadcast_to(b_.scalar(DType::int32, 0), b_.shape_of(data_));
+    Tensor* whole = b_.shape_of(data_);
+    Tensor* nobody = b_.broadcast_to(b_.scalar(DType::int32, 0), whole);
     Tensor* wins = b_.binary("equal", gathered(scattered(nobody, number, "set")), number);
-    g_.set(1, b_.select(wins, gathered(g_.incoming()), zero()));
+    Tensor* none = zero();
+    g_.set(1, b_.select(wins, gathered(g_.incoming()), none));
   }
 
   GradientContext& g_;

@@ -49,15 +49,20 @@ SlicePlaces slice_places(Builder& b, Tensor* sizes, Tensor* starts, Tensor* ends
   Tensor* high = b.add(n, low);
   const auto from_front = [&](Tensor* given) {
     Tensor* place = b.cast(given, DType::int64);
-    return b.select(b.binary("less_than", place, zero), b.add(place, n), place);
+    Tensor* from_end = b.add(place, n);
+    return b.select(b.binary("less_than", place, zero), from_end, place);
   };
   const auto inside = [&](Tensor* given) {
     return b.binary("minimum", b.binary("maximum", from_front(given), low), high);
   };
-  Tensor* first = b.select(masked("start_mask"), b.select(forward, low, high), inside(starts));
-  Tensor* last = b.select(masked("end_mask"), b.select(forward, high, low), inside(ends));
+  Tensor *start = inside(starts), *whole = b.select(forward, low, high);
+  Tensor* first = b.select(masked("start_mask"), whole, start);
+  Tensor* end = inside(ends);
+  whole = b.select(forward, high, low);
+  Tensor* last = b.select(masked("end_mask"), whole, end);
   Tensor* step = each([&](size_t axis) { return std::abs(strides[axis]); });
-  Tensor* span = b.binary("maximum", b.select(forward, b.sub(last, first), b.sub(first, last)), zero);
+  Tensor* backward = b.sub(first, last);
+  Tensor* span = b.binary("maximum", b.select(forward, b.sub(last, first), backward), zero);
   Tensor* count = b.binary("division", b.add(span, b.sub(step, b.ints({1}))), step);
   Tensor* squeezed = masked("squeeze_mask");
   return {b.select(squeezed, b.cast(starts, DType::int64), first), b.select(squeezed, b.ints({1}), count)};

@@ -48,7 +48,8 @@ Tensor* lower_local_contrast(Lowering& l) {
   const Attributes& a = l.attributes();
   const int64_t height = a.integer("kernel_height"), width = a.integer("kernel_width");
   Tensor *x = l.sources[0], *mean = around(l, x, height, width);
-  Tensor* variance = l.b.sub(around(l, l.b.unary("square", x), height, width), l.b.unary("square", mean));
+  Tensor* square_of_mean = l.b.unary("square", mean);
+  Tensor* variance = l.b.sub(around(l, l.b.unary("square", x), height, width), square_of_mean);
   Tensor* zero = l.b.scalar_like(x, 0);  // rounding can make the variance negative
   Tensor* above = l.b.mul(l.b.sub(x, l.b.mul(mean, a.real("p0"))), a.real("ps"));
   return l.b.add(l.b.div(above, spread(l, l.b.binary("maximum", variance, zero))), a.real("pm"));

@@ -60,12 +60,15 @@ Losses losses_of(const LossTerms& terms, Builder& b, Tensor* y, Tensor* t) {
   }
   if (type == "sigmoid_cross_entropy") {
     t = smoothed(0.5);
-    Tensor* loss = b.add(b.sub(b.unary("relu", y), b.mul(y, t)), tail(b, y));
+    Tensor *rest = tail(b, y), *product = b.mul(y, t);
+    Tensor* loss = b.add(b.sub(b.unary("relu", y), product), rest);
     return {loss, b.sub(b.unary("sigmoid", y), t)};
   }
-  if (type == "categorical_cross_entropy")
-    return {b.neg(times_log(b, t, y)),
-            b.neg(b.select(b.binary("equal", t, b.scalar_like(t, 0)), b.scalar_like(t, 0), b.div(t, y)))};
+  if (type == "categorical_cross_entropy") {
+    Tensor* loss = b.neg(times_log(b, t, y));
+    Tensor *quotient = b.div(t, y), *zero = b.scalar_like(t, 0);
+    return {loss, b.neg(b.select(b.binary("equal", t, b.scalar_like(t, 0)), zero, quotient))};
+  }
   if (type == "hinge") {  // labels are 0 or 1; `side` is -1 for label 1 and 1 for label 0
     Tensor* side = b.sub(1, b.mul(t, 2));
     Tensor* margin = b.add(b.mul(side, y), 1);
@@ -83,11 +86,15 @@ Losses losses_of(const LossTerms& terms, Builder& b, Tensor* y, Tensor* t) {
     return {b.neg(b.mul(y, t)), b.neg(t)};
   if (type == "log") {
     Tensor *p = b.add(y, terms.epsilon), *q = b.add(b.sub(1, y), terms.epsilon), *u = b.sub(1, t);
-    Tensor* loss = b.neg(b.add(b.mul(t, b.unary("logarithm", p)), b.mul(u, b.unary("logarithm", q))));
-    return {loss, b.sub(b.div(u, q), b.div(t, p))};
+    Tensor* of_q = b.mul(u, b.unary("logarithm", q));
+    Tensor* loss = b.neg(b.add(b.mul(t, b.unary("logarithm", p)), of_q));
+    Tensor* slope_of_p = b.div(t, p);
+    return {loss, b.sub(b.div(u, q), slope_of_p)};
   }
-  if (type == "kullback_leibler_divergence")  // The prediction y is a log-probability.
-    return {b.sub(times_log(b, t, t), b.mul(t, y)), b.neg(t)};
+  if (type == "kullback_leibler_divergence") {  // The prediction y is a log-probability.
+    Tensor* product = b.mul(t, y);
+    return {b.sub(times_log(b, t, t), product), b.neg(t)};
+  }
   throw GraphError(cat("unknown loss type '", type, "'"));
 }
 

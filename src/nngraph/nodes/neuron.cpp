@@ -33,7 +33,10 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
   const auto clamp = [&](Tensor* y, double low, double high) {
     return b.graph().add("clamp", {y, b.scalar_like(y, low), b.scalar_like(y, high)});
   };
-  const auto leaky = [&] { return b.select(at_least_zero(b, x), x, a == 0 ? b.scalar_like(x, 0) : b.mul(x, a)); };
+  const auto leaky = [&] {
+    Tensor* below = a == 0 ? b.scalar_like(x, 0) : b.mul(x, a);
+    return b.select(at_least_zero(b, x), x, below);
+  };
   if (type == "relu") return a == 0 && !derived ? b.unary("relu", x) : leaky();
   if (type == "linear") return line(b, x, a, b_);
   if (type == "sigmoid") return b.unary("sigmoid", x);
@@ -52,15 +55,22 @@ Tensor* neuron(Builder& b, std::string_view type, double a, double b_, double c,
   if (type == "softsign") return b.div(x, b.add(b.unary("absolute", x), 1));
   if (type == "elu") {
     // The minimum with 0 keeps the exponential finite for large x, for which the other branch is selected.
-    Tensor* below = b.binary("minimum", x, b.scalar_like(x, 0));
-    return b.select(at_least_zero(b, x), x, b.mul(b.sub(b.unary("exponent", below), 1), a));
+    Tensor* limited = b.binary("minimum", x, b.scalar_like(x, 0));
+    Tensor* below = b.mul(b.sub(b.unary("exponent", limited), 1), a);
+    return b.select(at_least_zero(b, x), x, below);
   }
-  if (type == "prelu") return b.select(at_least_zero(b, x), x, b.mul(x, slopes_of(b, slopes)));
+  if (type == "prelu") {
+    Tensor* below = b.mul(x, slopes_of(b, slopes));
+    return b.select(at_least_zero(b, x), x, below);
+  }
   if (type == "relun") {  // ReLUN is constant above b.
-    Tensor* y = leaky();
-    return b.select(at_least(b, y, b_), b.scalar_like(x, b_), y);
+    Tensor *y = leaky(), *limit = b.scalar_like(x, b_);
+    return b.select(at_least(b, y, b_), limit, y);
   }
-  if (type == "power") return b.binary("power", line(b, x, a, b_), b.scalar_like(x, c));
+  if (type == "power") {
+    Tensor* exponent = b.scalar_like(x, c);
+    return b.binary("power", line(b, x, a, b_), exponent);
+  }
   if (type == "exponential") return power(b, c, line(b, x, a, b_));
   if (type == "logarithm") {
     Tensor* y = b.unary("logarithm", line(b, x, a, b_));
@@ -127,7 +137,8 @@ void define_neuron(const Type& type) {
   };
   if (type.name == "relu")
     d.gradient = [](Lowering& l, Tensor* incoming, size_t) {
-      return l.b.select(at_least_zero(l.b, l.sources[0]), incoming, l.b.mul(incoming, l.attributes().real("a")));
+      Tensor* below = l.b.mul(incoming, l.attributes().real("a"));
+      return l.b.select(at_least_zero(l.b, l.sources[0]), incoming, below);
     };
   define_node(std::move(d));
 }

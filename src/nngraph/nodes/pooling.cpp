@@ -61,7 +61,8 @@ Tensor* lower_average(Lowering& l) {
   };
   const Dims& size = w.source->shape().dims();
   Tensor* ones = l.b.filled({DType::float32, Shape{1, size[1], size[2], 1}}, 1);
-  return l.b.binary("division_no_nan", mean_in_zeros(w.source), mean_in_zeros(ones));
+  Tensor* mean_of_ones = mean_in_zeros(ones);
+  return l.b.binary("division_no_nan", mean_in_zeros(w.source), mean_of_ones);
 }
 
 // Return the square root of the sum of squares. The sum is the mean over the zero-padded window times the window's

@@ -76,22 +76,29 @@ class Yolo {
     return b_.reshape(l_.add("constant", {}, {{"value", a_.data("anchor_boxes")}}), Ints{1, 1, 1, anchors_, 2});
   }
 
-  Tensor* product(Tensor* size) const { return b_.mul(channels(size, 0, 1), channels(size, 1, 1)); }
+  Tensor* product(Tensor* size) const {
+    Tensor* height = channels(size, 1, 1);
+    return b_.mul(channels(size, 0, 1), height);
+  }
 
   void find_overlaps() {
     centre_ = b_.unary("sigmoid", channels(predicted_, 0, 2));
-    Tensor* size = b_.mul(b_.unary("exponent", channels(predicted_, 2, 2)), anchors());
+    Tensor* unit = anchors();
+    Tensor* size = b_.mul(b_.unary("exponent", channels(predicted_, 2, 2)), unit);
     Tensor *true_centre = channels(labels_, 0, 2), *true_size = channels(labels_, 2, 2);
     present_ = channels(labels_, 4, 1);
     const auto edge = [&](Tensor* at, Tensor* extent, double side) { return b_.add(at, b_.mul(extent, side)); };
-    Tensor* right = b_.binary("minimum", edge(centre_, size, 0.5), edge(true_centre, true_size, 0.5));
-    Tensor* left = b_.binary("maximum", edge(centre_, size, -0.5), edge(true_centre, true_size, -0.5));
+    Tensor* true_right = edge(true_centre, true_size, 0.5);
+    Tensor* right = b_.binary("minimum", edge(centre_, size, 0.5), true_right);
+    Tensor* true_left = edge(true_centre, true_size, -0.5);
+    Tensor* left = b_.binary("maximum", edge(centre_, size, -0.5), true_left);
     Tensor* common = product(b_.unary("relu", b_.sub(right, left)));
-    Tensor* all = b_.sub(b_.add(product(size), product(true_size)), common);
+    Tensor* true_area = product(true_size);
+    Tensor* all = b_.sub(b_.add(product(size), true_area), common);
     overlap_ = b_.mul(b_.binary("division_no_nan", common, all), present_);
     Tensor* best = b_.max(overlap_, {3});
-    Tensor* answers = b_.binary("logical_or", b_.binary("equal", overlap_, best),
-                                b_.binary("greater_than", overlap_, threshold("min_iou_for_object_presence")));
+    Tensor* near = b_.binary("greater_than", overlap_, threshold("min_iou_for_object_presence"));
+    Tensor* answers = b_.binary("logical_or", b_.binary("equal", overlap_, best), near);
     object_ = b_.mul(b_.cast(answers, DType::float32), present_);
     Tensor* apart = b_.cast(b_.binary("less_than", overlap_, threshold("max_iou_for_object_absence")), DType::float32);
     nothing_ = b_.mul(apart, b_.sub(1, object_));
@@ -119,7 +126,8 @@ class Yolo {
   }
 
   Part size() const {
-    Tensor* ratio = b_.div(channels(labels_, 2, 2), anchors());
+    Tensor* unit = anchors();
+    Tensor* ratio = b_.div(channels(labels_, 2, 2), unit);
     // Where a cell has no object, the true box has size 0, whose logarithm is infinite, so the logarithm is taken of 1
     // instead.
     Tensor* there = b_.binary("greater_than", ratio, b_.scalar_like(ratio, 0));
@@ -131,16 +139,16 @@ class Yolo {
   Part confidence() const {
     Tensor* score = channels(predicted_, 4, 1);
     Tensor* target = a_.boolean("rescore") ? overlap_ : present_;
-    const Part yes =
-        weighted(losses_of(terms("confidence"), b_, score, target), b_.mul(object_, a_.real("scale_object")));
-    const Part no = weighted(losses_of(terms("confidence"), b_, score, b_.zeros_like(score)),
-                             b_.mul(nothing_, a_.real("scale_no_object")));
+    Tensor* weights = b_.mul(object_, a_.real("scale_object"));
+    const Part yes = weighted(losses_of(terms("confidence"), b_, score, target), weights);
+    weights = b_.mul(nothing_, a_.real("scale_no_object"));
+    const Part no = weighted(losses_of(terms("confidence"), b_, score, b_.zeros_like(score)), weights);
     return {b_.add(yes.loss, no.loss), b_.add(yes.gradient, no.gradient)};
   }
 
   Part classes() const {
-    const Losses losses =
-        losses_of(terms("classes"), b_, channels(predicted_, 5, classes_), channels(labels_, 5, classes_));
+    Tensor* labels = channels(labels_, 5, classes_);
+    const Losses losses = losses_of(terms("classes"), b_, channels(predicted_, 5, classes_), labels);
     return weighted(losses, b_.mul(object_, a_.real("scale_class")));
   }
 

@@ -18,7 +18,14 @@ from ..._display import shown
 from ..._optional import require
 from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
-from ...interchange.export import NotExpressible, as_model, assigned_variables, needed, refuse_not_expressible
+from ...interchange.export import (
+    NotExpressible,
+    as_model,
+    assigned_variables,
+    needed,
+    refuse_not_expressible,
+    values_of,
+)
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
@@ -133,12 +140,13 @@ def _converted(model: Model, target: str, largest: int) -> Any:
         placeholders[name] = mb.placeholder(sizes, getattr(types, kind))
         numpy_type = types.nptype_from_builtin(getattr(types, kind))
         stated.append(ct.TensorType(name=name, shape=ct.Shape(ranges), dtype=numpy_type))
-    w = Writer(mb, int(target.removeprefix("iOS")), model.graph.variable_value)
+    operations = needed(model.outputs.values())
+    w = Writer(mb, int(target.removeprefix("iOS")), values_of(model.graph, operations))
     given = {w.fresh(name): tensor for name, tensor in model.inputs.items()}
     for name in model.outputs:
         w.fresh(name)
     kept: dict[str, Tensor] = {}
-    for variable in assigned_variables(needed(model.outputs.values())):
+    for variable in assigned_variables(operations):
         try:
             shape = state_shape(w, variable)
         except NotExpressible as why:

@@ -25,6 +25,7 @@ from ...interchange.export import (
     needed,
     nodes_as_model,
     refuse_not_expressible,
+    values_of,
     whole_file,
 )
 from ...model import Model
@@ -185,7 +186,7 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
     w.results, w.callables = frozenset(results), {symbol: (called, {}) for symbol, called in callables.items()}
     states = assigned_variables(operations)
     w.states = dict.fromkeys(states, "")
-    write_operations(w, operations, model.graph.variable_value, problems)
+    write_operations(w, operations, values_of(model.graph, operations), problems)
     refuse_not_expressible(problems, "onnx.export", "ONNX")
     kept = {v.name: w.fresh(f"{v.name}_next") for v in states}
     infos += [value_info(v.name, v) for v in states]

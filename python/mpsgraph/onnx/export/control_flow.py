@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from ..._core import Block, Operation, Tensor
-from ...interchange.export import NotExpressible, known_array, needed
+from ...interchange.export import NotExpressible, known_array, needed, values_of
 from ._graphs import branch, inlined, value_info, write_operations
 from ._writer import Writer, writes
 
@@ -124,7 +124,8 @@ def call(w: Writer, op: Operation) -> list[str]:
     for placeholder, name in zip(model.inputs.values(), w.inputs(op), strict=True):
         inner.give(placeholder, name)
     outputs = list(model.outputs.values())[: len(op.outputs)]
-    write_operations(inner, needed(outputs), model.graph.variable_value, w.problems, f"{symbol}/")
+    operations = needed(outputs)
+    write_operations(inner, operations, values_of(model.graph, operations), w.problems, f"{symbol}/")
     names.update({v: inner.name(v) for v in model.graph.variables if inner.is_named(v)})
     return [inner.name(tensor) for tensor in outputs]
 

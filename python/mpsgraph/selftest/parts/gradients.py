@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import shared
 from ..checks import Check, Mismatch, Options, difference
-from .operations import device_name
+from .operations import described_inputs, device_name
 
 SINGLE = {"float64": "float32", "complex128": "complex64"}
 TOLERANCE = 4e-5
@@ -47,6 +47,7 @@ def checks(options: Options) -> list[Check]:
             reason=shared.known_reason(case, SINGLE[dtype], device_name(options), gradient=True),
             group=case.operation,
             family=shared.families()[case.operation],
+            about=described_inputs(case, SINGLE[dtype]),
         )
         for case, dtype in comparable(options)
     ]

@@ -16,7 +16,7 @@ import mpsgraph as mg
 from mpsgraph import nngraph as ng
 
 from .. import shared
-from ..checks import UNSUPPORTED, Check, Mismatch, Options, Result
+from ..checks import UNSUPPORTED, Check, Mismatch, Options, Result, described
 from .gradients import compare
 from .operations import device_name
 
@@ -186,10 +186,16 @@ def _filters(options: Options, device: str) -> list[Check]:
                 reason=reason,
                 group=case.kind,
                 family=families[case.kind],
+                about=_inputs(case),
             )
             (later if (case.kind, gradient) in seen else first).append(check)
             seen.add((case.kind, gradient))
     return first if options.quick else first + later
+
+
+def _inputs(case: Any) -> Callable[[], str]:
+    arrays = [*((f"source {i}:", x) for i, x in enumerate(case.sources)), *case.parameters.items()]
+    return lambda: described([(f"{name} float32", x) for name, x in arrays])
 
 
 def _checked(function: Callable[..., None], case: Any, device: str) -> Callable[[], None]:

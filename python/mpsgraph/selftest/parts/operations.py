@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import mpsgraph as mg
 
 from .. import shared
-from ..checks import Check, Mismatch, Options, difference
+from ..checks import Check, Mismatch, Options, described, difference
 
 
 def device_name(options: Options) -> str:
@@ -39,9 +40,16 @@ def checks(options: Options) -> list[Check]:
                     reason=shared.known_reason(case, dtype, device_name(options)),
                     group=case.operation,
                     family=families[case.operation],
+                    about=described_inputs(case, dtype),
                 )
             )
     return ranks[0] if options.quick else [*ranks[0], *ranks[1], *ranks[2]]
+
+
+def described_inputs(case: Any, dtype: str) -> Callable[[], str]:
+    """Return a function that describes the inputs and attributes of a case."""
+    dtype_of = shared.module("harness.running").feed_dtype
+    return lambda: described([(dtype_of(x, dtype), x) for x in case.inputs], case.attributes)
 
 
 def _check(case: Any, dtype: str, options: Options) -> Any:

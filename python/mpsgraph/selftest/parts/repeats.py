@@ -112,10 +112,22 @@ PROGRAMS = (
 def checks(options: Options) -> list[Check]:
     """Return one check for each program and dtype."""
     return [
-        Check(f"{program.name}, {dtype}", _check(program, dtype, options), group=program.name, family="repeats")
+        Check(
+            f"{program.name}, {dtype}",
+            _check(program, dtype, options),
+            group=program.name,
+            family="repeats",
+            about=_inputs(program, dtype),
+        )
         for program in PROGRAMS
         for dtype in (program.dtypes[:1] if options.quick else program.dtypes)
     ]
+
+
+def _inputs(program: Program, dtype: str) -> Callable[[], str]:
+    shapes = " and ".join(str(list(shape)) for shape in program.shapes)
+    mean = f" around {program.offset:g}" if program.offset else ""
+    return lambda: f"inputs {dtype} {shapes}, normally distributed{mean}"
 
 
 def _check(program: Program, dtype: str, options: Options) -> Callable[[], Result | None]:

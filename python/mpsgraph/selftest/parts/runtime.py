@@ -58,7 +58,10 @@ def checks(options: Options) -> list[Check]:
     def bound(function: Callable[[On], Result | None]) -> Callable[[], Result | None]:
         return lambda: function(On(options))
 
-    return [Check(function.__name__, bound(function), limit=120.0) for function in CHECKS]
+    def about(function: Callable[[On], Result | None]) -> Callable[[], str]:
+        return lambda: " ".join((function.__doc__ or "").split())
+
+    return [Check(function.__name__, bound(function), limit=120.0, about=about(function)) for function in CHECKS]
 
 
 def address(array: Any) -> int:
@@ -329,10 +332,26 @@ def variables_are_shared_by_executables(on: On) -> None:
         sum_so_far += n
         found = g.run({}, total, device=on.device).tolist()
         if found != [sum_so_far] * 3:
-            raise Mismatch(f"after a batch of {n}, the variable is {found}, expected {[sum_so_far] * 3}", {})
+            message = f"after a batch of {n}, the variable is {found}, expected {[sum_so_far] * 3}"
+            raise Mismatch(f"{message}\n{_visible_assignments(on)}", {})
     g.set_variable(total, np.array([1, 2, 3], np.float32), device=on.device)
     g.run({x: np.ones(2, np.float32)}, [], [step], device=on.device)
     assert g.variable_value(total, device=on.device).tolist() == [3, 4, 5]
+
+
+def _visible_assignments(on: On) -> str:
+    """Return where the value of a variable is visible that a program, or the host, has assigned."""
+    g = mg.Graph()
+    v = g.variable(np.zeros(1, np.float32))
+    step = g.assign(v, g.read(v) + 1)
+    after = g.read(v)
+    same = g.run({}, after, [step], device=on.device).tolist()
+    other = g.run({}, v, device=on.device).tolist()
+    g.set_variable(v, np.full(1, 7, np.float32), device=on.device)
+    return (
+        f"Another variable, where a program assigned [1.0]: the same program read {same}, another program {other}. "
+        f"After the host had set [7.0], a program read {g.run({}, v, device=on.device).tolist()}"
+    )
 
 
 def reads_and_assigns_keep_the_order_of_the_graph(on: On) -> None:
@@ -370,6 +389,7 @@ def _flat(on: On, work: Callable[[], Any], count: int) -> Result:
 
 
 def asynchronous_runs_leave_no_memory(on: On) -> Result:
+    """Run a graph asynchronously, with 1 MB of input and at most two runs in flight."""
     x = np.ones(250_000, np.float32)
     last: list[mg.Execution] = []
 
@@ -396,6 +416,8 @@ def objects_of_the_frameworks_are_released_each_step(on: On) -> Result:
 
 
 def graphs_are_released(on: On) -> Result:
+    """Create a graph, run it once, and release it."""
+
     def work() -> None:
         d = shared.module("harness.runtime").Doubling(on.device)
         d.g.run(d.feeds(*range(1000)), d.y, [d.step], device=on.device)
