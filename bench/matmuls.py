@@ -44,7 +44,8 @@ def sides(size: tuple[int, int, int], transposes: tuple[bool, bool]) -> dict[str
     tensors = [g.placeholder(shape) for shape in shapes]
     a, b = (g.transpose(t, (1, 0)) if turn else t for t, turn in zip(tensors, transposes, strict=True))
     executable = g.compile({t: t.shape for t in tensors}, [a @ b])
-    inputs = [arrays[tensors.index(t)] for t in executable.feeds]
+    fed = dict(zip(tensors, arrays, strict=True))
+    inputs = [fed[t] for t in executable.feeds]
     ours, theirs = np.empty((rows, columns), np.float32), np.empty((rows, columns), np.float32)
     left, right = (array.T if turn else array for array, turn in zip(arrays, transposes, strict=True))
 

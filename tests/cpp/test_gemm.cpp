@@ -63,21 +63,23 @@ int64_t wrong(int64_t rows, int64_t steps, int64_t columns, int orders, bool acc
 }
 
 template <class T>
-int64_t wrong_in_tile(const GemmTiles<T>& tiles, int rows, int vectors, bool accumulate, bool epilogue) {
+int64_t wrong_in_tile(const GemmTiles<T>& tiles, int rows, int vectors, bool by_rows, bool accumulate, bool epilogue) {
   constexpr int64_t steps = 5;
+  const int64_t row_stride = by_rows ? steps : 1, step_stride = by_rows ? 1 : tiles.rows;
   const std::vector<T> a = drawn<T>(steps * tiles.rows), b = drawn<T>(steps * tiles.columns),
                        bias = drawn<T>(tiles.columns), before = drawn<T>(tiles.rows * tiles.columns),
                        residual = drawn<T>(tiles.rows * tiles.columns);
   std::vector<T> tile = before;
-  tiles.multiply(rows, vectors, steps, a.data(), b.data(), tile.data(), tiles.columns, accumulate,
-                 epilogue ? GemmEpilogue<T>{bias.data(), residual.data(), true} : GemmEpilogue<T>{});
+  tiles.multiply(rows, vectors, steps, a.data(), row_stride, step_stride, b.data(), tile.data(), tiles.columns,
+                 accumulate, epilogue ? GemmEpilogue<T>{bias.data(), residual.data(), true} : GemmEpilogue<T>{});
   int64_t count = 0;
   for (int64_t row = 0; row < tiles.rows; ++row)
     for (int64_t column = 0; column < tiles.columns; ++column) {
       const auto i = static_cast<size_t>(row * tiles.columns + column);
       T sum = accumulate ? before[i] : 0;
       for (int64_t step = 0; step < steps; ++step)
-        sum += a[static_cast<size_t>(step * tiles.rows + row)] * b[static_cast<size_t>(step * tiles.columns + column)];
+        sum += a[static_cast<size_t>(step * step_stride + row * row_stride)] *
+               b[static_cast<size_t>(step * tiles.columns + column)];
       if (epilogue) sum = std::max<T>(0, sum + bias[static_cast<size_t>(column)] + residual[i]);
       if (row >= rows || column >= vectors * tiles.lanes) sum = before[i];
       count += tile[i] != sum;
@@ -93,8 +95,10 @@ int64_t wrong_in_tiles(const GemmTiles<T>& tiles) {
   int64_t count = 0;
   for (int rows = 1; rows <= tiles.rows; ++rows)
     for (int vectors = 1; vectors <= tiles.columns / tiles.lanes; ++vectors)
-      for (const bool accumulate : {false, true})
-        for (const bool epilogue : {false, true}) count += wrong_in_tile(tiles, rows, vectors, accumulate, epilogue);
+      for (const bool by_rows : {false, true})
+        for (const bool accumulate : {false, true})
+          for (const bool epilogue : {false, true})
+            count += wrong_in_tile(tiles, rows, vectors, by_rows, accumulate, epilogue);
   return count;
 }
 
@@ -122,8 +126,9 @@ int64_t wrong_in_packed(const GemmTiles<T>& tiles) {
   return wrong;
 }
 
-constexpr int64_t sizes[][3] = {{1, 1, 1},   {1, 5, 40},     {8, 128, 32},   {7, 127, 31},  {9, 129, 33},
-                                {96, 3, 16}, {97, 256, 512}, {13, 130, 513}, {200, 7, 530}, {193, 300, 1030}};
+constexpr int64_t sizes[][3] = {{1, 1, 1},      {1, 5, 40},    {8, 128, 32},    {7, 127, 31},
+                                {9, 129, 33},   {96, 3, 16},   {97, 256, 512},  {5, 300, 200},
+                                {13, 130, 513}, {200, 7, 530}, {193, 300, 1030}};
 
 }  // namespace
 
@@ -164,18 +169,35 @@ TEST(nan_and_inf_affect_only_their_row_and_column) {
     }
 }
 
-TEST(elements_are_bitwise_equal_in_any_block) {
+template <class T>
+void check_equal_blocks() {
+  constexpr int64_t rows = 50, steps = 600, columns = 130;
   std::mt19937 generator(2);
-  std::normal_distribution<double> number;
-  std::vector<double> a(50 * 300), b(300 * 70), whole(50 * 70), part(11 * 23);
-  for (double& x : a) x = number(generator);
-  for (double& x : b) x = number(generator);
-  const Matrix<const double> left{a.data(), 50, 300, 300, 1}, right{b.data(), 300, 70, 70, 1};
-  gemm<double>(left, right, {whole.data(), 50, 70, 70, 1});
-  gemm<double>(left.block(30, 0, 11, 300), right.block(0, 41, 300, 23), {part.data(), 11, 23, 23, 1});
-  for (size_t row = 0; row < 11; ++row)
-    for (size_t column = 0; column < 23; ++column)
-      CHECK(part[row * 23 + column] == whole[(30 + row) * 70 + 41 + column]);
+  std::normal_distribution<T> number;
+  std::vector<T> a(rows * steps), b(steps * columns), bias(columns), residual(rows * columns), whole(rows * columns);
+  for (auto* values : {&a, &b, &bias, &residual})
+    for (T& x : *values) x = number(generator);
+  const Matrix<const T> left{a.data(), rows, steps, steps, 1}, right{b.data(), steps, columns, columns, 1};
+  gemm<T>(left, right, {whole.data(), rows, columns, columns, 1}, false, {bias.data(), residual.data(), true});
+  // blocks with many rows and columns, few rows, few columns, and few of both
+  for (const auto& [height, width] : {std::pair{40, 120}, {3, 120}, {11, 23}, {3, 5}}) {
+    std::vector<T> part(static_cast<size_t>(rows * columns));  // has the row stride of the residual
+    const int64_t row = 7, column = 4;
+    gemm<T>(left.block(row, 0, height, steps), right.block(0, column, steps, width),
+            {part.data(), height, width, columns, 1}, false,
+            {bias.data() + column, residual.data() + row * columns + column, true});
+    int64_t different = 0;
+    for (int64_t r = 0; r < height; ++r)
+      for (int64_t i = 0; i < width; ++i)
+        different +=
+            part[static_cast<size_t>(r * columns + i)] != whole[static_cast<size_t>((row + r) * columns + column + i)];
+    CHECK_EQUAL(different, 0);
+  }
+}
+
+TEST(elements_are_bitwise_equal_in_any_block) {
+  check_equal_blocks<float>();
+  check_equal_blocks<double>();
 }
 
 template <class T>
@@ -281,6 +303,8 @@ TEST(products_are_exact_with_every_division) {
     check_products<float>({{}, {}, 5, 3, 7}, "packed matmul, 1 blocks", false, epilogue);
     check_products<float>({{}, {}, 65, 131, 37}, "packed matmul, ", false, epilogue);
     check_products<double>({{}, {}, 61, 300, 67}, "packed matmul, ", false, epilogue);
+    check_products<float>({{}, {}, 7, 300, 203}, "packed matmul, ", false, epilogue);
+    check_products<float>({{}, {}, 203, 300, 7}, "packed matmul, ", false, epilogue);
     check_products<float>({{}, {}, 129, 300, 65}, "packed once", true, epilogue);
     check_products<double>({{2}, {3, 1}, 33, 70, 21}, "packed once", true, epilogue);
     check_products<float>({{3, 2}, {2}, 33, 70, 21}, "packed matmul, ", false, epilogue);

@@ -200,8 +200,14 @@ def test_quantized_tests_pass_with_and_without_amx(setting):
         ("taps=off,convolution2d=taps", "taps (forbidden by MPSGRAPH_KERNELS)"),
         ("convolution2d=depthwise", "[convolution2d] no kernel can compute operation 'convolution2d'"),
         ("convolution2d=depthwise", "depthwise (is not depthwise with channels last"),
-        ("winograd=on", "contains 'winograd=on', expected CANDIDATE=off with one of bfloat16, blocks, complex, depthwise"),
-        ("bubbles=off", "contains 'bubbles=off', expected CANDIDATE=off with one of bfloat16, blocks, complex, depthwise"),
+        (
+            "winograd=on",
+            "contains 'winograd=on', expected CANDIDATE=off with one of bfloat16, blocks, complex, depthwise",
+        ),
+        (
+            "bubbles=off",
+            "contains 'bubbles=off', expected CANDIDATE=off with one of bfloat16, blocks, complex, depthwise",
+        ),
         ("convolution2d=bubbles", "expected convolution2d= one of depthwise, depthwise_planes, winograd, taps"),
         ("softmax=taps", "contains 'softmax=taps', expected an operation kind with several kernels"),
         ("amx", "contains 'amx', expected amx=on or amx=off"),

@@ -8,7 +8,7 @@ from harness.runtime import run_program
 DESCRIPTION = mg.Device("cpu").description
 TILED = "AVX" in DESCRIPTION
 # Full and partial tiles in rows and columns, a few rows, which read whole panels in place, and an inner size of 1.
-SIZES = [(2, 64, 64), (7, 33, 50), (12, 100, 37), (13, 64, 16), (61, 70, 49), (64, 1, 15), (5, 40, 7), (301, 33, 50)]
+SIZES = [(2, 64, 64), (7, 33, 50), (12, 100, 37), (13, 64, 16), (61, 70, 49), (64, 1, 15), (5, 40, 7), (301, 33, 30)]
 
 
 def product(shape_a, shape_b, *, constant=False, transposed=False, end=lambda g, y: y):
@@ -113,7 +113,7 @@ def test_unsupported_sizes_do_not_use_tiled_matmul(rows, steps, columns, constan
 PROGRAM = """
 import hashlib, numpy as np, mpsgraph as mg
 g, rng = mg.Graph(), np.random.default_rng(0)
-a = g.placeholder((80, 300))
+a = g.placeholder((60, 300))
 w = rng.standard_normal((300, 700)).astype(np.float32)
 executable = g.compile({a: a.shape}, [a @ g.constant(w)])
 assert "tiled matmul" in executable.plan()

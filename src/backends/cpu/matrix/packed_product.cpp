@@ -152,9 +152,9 @@ class PackedProduct final : public Kernel {
 }  // namespace
 
 bool packing_pays(const Lowering& lowering) {
-  constexpr int64_t least = 96;
+  constexpr int64_t least_rows = 64, least_columns = 32;
   const Products products = products_of(lowering);
-  return products.m >= least && products.n >= least;
+  return products.m >= least_rows && products.n >= least_columns;
 }
 
 std::unique_ptr<Kernel> packed_product(Lowering& lowering, const ProductEpilogue& extras) {
