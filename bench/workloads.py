@@ -137,7 +137,7 @@ NETWORKS: dict[str, tuple[str, dict[str, int]]] = {
     "perceptron 2048": ("perceptron", {"batch": 256, "width": 2048}),
 }
 NETWORK_CLASSES = 10
-NETWORK_RATE = 1e-2  # Learning rate of SGD.
+NETWORK_RATE = 1e-4  # Learning rate of SGD.
 
 BUSY_STEM, BUSY_HEAD, BUSY_IMAGE, BUSY_CLASSES = 16, 576, 224, 1000
 BUSY_WORDS, BUSY_WIDTH, BUSY_HEADS, BUSY_LAYERS = 128, 256, 4, 4

@@ -119,7 +119,8 @@ class Fuser {
       if (!user->is("addition") || user->output()->type != type) break;
       const Tensor* other = user->input(0) == fusion.tail->output() ? user->input(1) : user->input(0);
       if (other == fusion.tail->output()) break;
-      if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end)) fusion.bias = other;
+      if (!fusion.bias && !fusion.residual && is_bias(*other, type.shape, channels_from_end))
+        fusion.bias = other;
       else if (!fusion.residual && other->type == type)
         fusion.residual = other;
       else

@@ -227,7 +227,6 @@ def test_keyboard_interrupt_ends_a_wait():
     assert done.stdout.strip() == "interrupted", done.stderr
 
 
-
 HELPERS = """
 import os, threading
 import mpsgraph as mg

@@ -131,8 +131,6 @@ namespace {
 [[maybe_unused]] const bool registered = (register_backend(), true);
 }  // namespace
 
-std::string describe() {
-  return cat(instruction_set(), has_amx() ? " and AMX" : "", ", ", thread_count(), " threads");
-}
+std::string describe() { return cat(instruction_set(), has_amx() ? " and AMX" : "", ", ", thread_count(), " threads"); }
 
 }  // namespace mpsgraph::cpu

@@ -158,14 +158,8 @@ Offer patches(Lowering& lowering) {
 }
 
 std::vector<Candidate> candidates() {
-  return {{"depthwise", depthwise},
-          {"depthwise_planes", planes},
-          {"winograd", winograd},
-          {"taps", taps},
-          {"tap_scatter", scatter},
-          {"grouped_taps", grouped_taps},
-          {"in_float32", in_float32},
-          {"patches", patches}};
+  return {{"depthwise", depthwise}, {"depthwise_planes", planes},   {"winograd", winograd},     {"taps", taps},
+          {"tap_scatter", scatter}, {"grouped_taps", grouped_taps}, {"in_float32", in_float32}, {"patches", patches}};
 }
 
 }  // namespace

@@ -206,10 +206,13 @@ using Expressions = std::unordered_map<std::string_view, Expression>;
 #define FUNCTION(NAME, FUNCTION) {#NAME, [](Value x, Value, Value) -> Value { return F::FUNCTION(x); }},
 #define FUNCTION_OF_TWO(NAME, FUNCTION) {#NAME, [](Value a, Value b, Value) -> Value { return F::FUNCTION(a, b); }},
 
+// clang-format off
 const Expressions& functions_of_floats() {
   using F = Math;
-  static const Expressions table{MPSGRAPH_UNARY_FUNCTIONS(FUNCTION) MPSGRAPH_BINARY_FUNCTIONS(
-      FUNCTION_OF_TWO) MPSGRAPH_UNARY_FLOAT_FUNCTIONS(FUNCTION) MPSGRAPH_BINARY_FLOAT_FUNCTIONS(FUNCTION_OF_TWO)};
+  static const Expressions table{
+    MPSGRAPH_UNARY_FUNCTIONS(FUNCTION) MPSGRAPH_BINARY_FUNCTIONS(FUNCTION_OF_TWO)
+    MPSGRAPH_UNARY_FLOAT_FUNCTIONS(FUNCTION) MPSGRAPH_BINARY_FLOAT_FUNCTIONS(FUNCTION_OF_TWO)
+  };
   return table;
 }
 
@@ -221,35 +224,33 @@ const Expressions& functions_of_doubles() {
 
 const Expressions& float_expressions() {
   using F = FloatFormulas<Steps>;
-  static const Expressions table {
-    MPSGRAPH_UNARY_FLOATS(UNARY)
-    MPSGRAPH_COMMUTATIVE_FLOATS(BINARY)
-    MPSGRAPH_BINARY_FLOATS(BINARY) MPSGRAPH_TERNARY_FLOATS(TERNARY) MPSGRAPH_EQUALITIES(BINARY)
-        MPSGRAPH_FLOAT_TESTS(UNARY) ORDERS
+  static const Expressions table{
+    MPSGRAPH_UNARY_FLOATS(UNARY) MPSGRAPH_COMMUTATIVE_FLOATS(BINARY) MPSGRAPH_BINARY_FLOATS(BINARY)
+    MPSGRAPH_TERNARY_FLOATS(TERNARY) MPSGRAPH_EQUALITIES(BINARY) MPSGRAPH_FLOAT_TESTS(UNARY) ORDERS
   };
   return table;
 }
 
 const Expressions& integer_expressions() {
   using F = IntegerFormulas<IntegerSteps>;
-  static const Expressions table {
-    MPSGRAPH_UNARY_INTEGERS(UNARY)
-    MPSGRAPH_COMMUTATIVE_INTEGERS(BINARY)
-    MPSGRAPH_BINARY_INTEGERS(BINARY) MPSGRAPH_UNARY_ORDERED_INTEGERS(UNARY)
-        MPSGRAPH_COMMUTATIVE_ORDERED_INTEGERS(BINARY) MPSGRAPH_BINARY_ORDERED_INTEGERS(BINARY)
-            MPSGRAPH_TERNARY_ORDERED_INTEGERS(TERNARY) MPSGRAPH_EQUALITIES(BINARY) MPSGRAPH_INTEGER_TESTS(UNARY) ORDERS
+  static const Expressions table{
+    MPSGRAPH_UNARY_INTEGERS(UNARY) MPSGRAPH_COMMUTATIVE_INTEGERS(BINARY) MPSGRAPH_BINARY_INTEGERS(BINARY)
+    MPSGRAPH_UNARY_ORDERED_INTEGERS(UNARY) MPSGRAPH_COMMUTATIVE_ORDERED_INTEGERS(BINARY)
+    MPSGRAPH_BINARY_ORDERED_INTEGERS(BINARY) MPSGRAPH_TERNARY_ORDERED_INTEGERS(TERNARY)
+    MPSGRAPH_EQUALITIES(BINARY) MPSGRAPH_INTEGER_TESTS(UNARY) ORDERS
   };
   return table;
 }
 
 const Expressions& mask_expressions() {
   using F = MaskFormulas<IntegerSteps>;
-  static const Expressions table {
-    UNARY(identity)
-    MPSGRAPH_BINARY_MASKS(BINARY){"not", [](Value x, Value, Value) -> Value { return F::logical_not(x); }},
+  static const Expressions table{
+    UNARY(identity) MPSGRAPH_BINARY_MASKS(BINARY)
+    {"not", [](Value x, Value, Value) -> Value { return F::logical_not(x); }},
   };
   return table;
 }
+// clang-format on
 #undef UNARY
 #undef BINARY
 #undef TERNARY
