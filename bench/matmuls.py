@@ -52,7 +52,7 @@ def sides(size: tuple[int, int, int], transposes: tuple[bool, bool]) -> dict[str
     def multiply() -> None:
         np.matmul(left, right, out=theirs)
 
-    functions = {OURS: lambda: executable.run(inputs, [ours]), "numpy": multiply}
+    functions: dict[str, Callable[[], object]] = {OURS: lambda: executable.run(inputs, [ours]), "numpy": multiply}
     for function in functions.values():
         function()
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * steps**0.5)

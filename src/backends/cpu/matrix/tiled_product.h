@@ -1,5 +1,5 @@
-// Tiled matmul for sizes for which packing both operands does not pay off: a tile sums over the whole inner dimension in
-// registers, and only the right operand is packed, once if it is constant.
+// Tiled matmul for sizes for which packing both operands does not pay off: a tile sums over the whole inner dimension
+// in registers, and only the right operand is packed, once if it is constant.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace mpsgraph::cpu {
 
-// Build the kernel for a batched float32 matmul a x b, with b optionally transposed. Return null if the right operand is
-// too large.
+// Build the kernel for a batched float32 matmul a x b, with b optionally transposed. Return null if the right operand
+// is too large.
 std::unique_ptr<Kernel> tiled_product(Lowering& lowering, bool transpose_b, const ProductEpilogue& extras);
 
 }  // namespace mpsgraph::cpu
