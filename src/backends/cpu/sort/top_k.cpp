@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t enough = 32;  // minimum row length for which computing a bound pays off
 
 const BestFloats& best_floats(bool top) {
-  return top ? MPSGRAPH_BY_INSTRUCTION_SET(greatest_floats) : MPSGRAPH_BY_INSTRUCTION_SET(smallest_floats);
+  return top ? greatest_floats() : smallest_floats();
 }
 
 // Return whether different elements of the type always have different float values.
