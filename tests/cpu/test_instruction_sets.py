@@ -85,8 +85,8 @@ BUILD = HERE.parents[1] / os.environ.get("MPSGRAPH_BUILD_DIR", "build/release") 
 
 def objects_of(part: str) -> list[Path]:
     """Return the object files of a part of the build, without those that earlier builds made of removed sources."""
-    folder = BUILD / f"mpsgraph_{part}.dir"
-    return [path for path in folder.rglob("*.o") if (HERE.parents[1] / path.relative_to(folder).with_suffix("")).exists()]
+    folder, root = BUILD / f"mpsgraph_{part}.dir", HERE.parents[1]
+    return [path for path in folder.rglob("*.o") if (root / path.relative_to(folder).with_suffix("")).exists()]
 
 
 @pytest.mark.skipif(not shutil.which("readelf"), reason="requires readelf")
@@ -124,7 +124,7 @@ def test_optional_avx512_instructions_appear_only_in_their_files(instructions, a
         for path in objects
         if re.search(instructions, subprocess.run(["objdump", "-d", path], capture_output=True, text=True).stdout)
     }
-    measures = "mpsgraph_avx512.dir/machine_limits_avx512.cpp.o"  # its functions check for the instructions individually
+    measures = "mpsgraph_avx512.dir/machine_limits_avx512.cpp.o"  # its callers check for each instruction separately
     assert any(re.search(allowed, name) for name in has)
     assert {name for name in has if not re.search(allowed, name)} <= {measures}
 

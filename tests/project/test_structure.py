@@ -136,8 +136,8 @@ def test_architecture_map_lists_every_folder(folder: str):
 
 THIRD_PARTY = [  # Patterns of third-party headers and of the files in src that may include them.
     (r"(oneapi/)?dnnl", r"backends/cpu/(\w+/)?onednn_\w+\.(cpp|h)"),
-    (r"omp\.h", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
-    (r"immintrin|\w*mmintrin|arm_neon", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
+    (r"omp\.h", r"backends/cpu/(\w+/)?\w+\.(cpp|h)"),
+    (r"immintrin|\w*mmintrin|arm_neon", r"backends/cpu/(\w+/)?\w+(\.simd)?\.(cpp|h)"),
     (r"nlohmann/", r"runtime/json\.h"),
     (r"pybind11/", r"bindings/\w+\.(cpp|h)"),
     (r"Python\.h", r"bindings/\w+\.(cpp|h)"),
@@ -223,7 +223,7 @@ def test_decision_records_are_numbered_and_listed():
 def test_only_onednn_files_include_onednn_headers():
     """Builds without oneDNN, as on macOS, leave out onednn_*.cpp. No other file may depend on oneDNN's headers."""
     cpu = SRC / "backends" / "cpu"
-    others = [path for path in cpu.rglob("*") if path.suffix in (".h", ".cpp", ".inc")]
+    others = [path for path in cpu.rglob("*") if path.suffix in (".h", ".cpp")]
     others = [path for path in others if not path.name.startswith("onednn")]
     wrong = [
         (path.name, include)

@@ -1,18 +1,16 @@
 // The instruction set that kernels use, and tables of functions that are compiled once per instruction set.
 //
-// A vector kernel is one source file, NAME.simd.cpp. The build compiles it once per instruction set, each time with
-// other compiler options and macros: MPSGRAPH_ISA is the namespace (baseline, avx2, avx512), and MPSGRAPH_VECTOR_BYTES
-// is the size of a vector. simd.h has the vectors. The kernel defines a table of its functions in that namespace; the
-// kernel's header declares the table for all sets; everyone else calls the function of the same name, which returns the
-// table for this processor:
+// A vector kernel is one source file, NAME.simd.cpp. The build compiles it once per instruction set with that set's
+// compiler options. The macro MPSGRAPH_ISA is the namespace (baseline, avx2, or avx512), and MPSGRAPH_VECTOR_BYTES is
+// the size of a vector (simd.h). The kernel defines a table of its functions in that namespace. The kernel's header
+// declares the table for all sets, and a function of the same name that returns the table for this processor:
 //
-//   MPSGRAPH_VECTOR_TABLE(SoftmaxRows, softmax_rows);           // softmax_float.h, in namespace mpsgraph::cpu
-//   constinit const SoftmaxRows softmax_rows{exponents, ...};   // softmax_float.simd.cpp, in mpsgraph::cpu::MPSGRAPH_ISA
-//   softmax_rows().scale(factor, n, y);                         // anywhere
+//   MPSGRAPH_VECTOR_TABLE(SoftmaxRows, softmax_rows);          // softmax_float.h, in namespace cpu
+//   constinit const SoftmaxRows softmax_rows{exponents, ...};  // softmax_float.simd.cpp, in namespace MPSGRAPH_ISA
+//   softmax_rows().scale(factor, n, y);                        // anywhere
 //
-// A kernel that is not compiled for all sets lists its sets in its second line, "// Instruction sets: avx2, avx512.",
-// which the build reads, and declares its table with one of the other macros. Files named NAME_SET.cpp contain code for
-// one set only.
+// A kernel that is compiled for other sets lists them in its second line, which the build reads: "// Instruction sets:
+// avx2, avx512." The macro that declares its table must match. Files named NAME_SET.cpp contain code for one set only.
 #pragma once
 
 #include <string_view>
@@ -23,6 +21,7 @@ namespace mpsgraph::cpu {
 // "AVX-512", "AVX2", or "baseline".
 std::string_view instruction_set();
 
+// Return the version for instruction_set().
 template <class T>
 const T* by_instruction_set(const T* baseline, const T* avx2, const T* avx512) {
   const std::string_view set = instruction_set();
@@ -39,30 +38,30 @@ const T* by_instruction_set(const T* baseline, const T* avx2, const T* avx512) {
   extern const type name;                       \
   }
 #if defined(__x86_64__)
-#define MPSGRAPH_VECTOR_TABLE(type, name)                                                          \
-  MPSGRAPH_DECLARE_TABLE(baseline, type, name)                                                     \
-  MPSGRAPH_DECLARE_TABLE(avx2, type, name)                                                         \
-  MPSGRAPH_DECLARE_TABLE(avx512, type, name)                                                       \
-  inline const type& name() {                                                                      \
-    static const type& table = *by_instruction_set(&baseline::name, &avx2::name, &avx512::name); \
-    return table;                                                                                  \
-  }                                                                                                \
-  static_assert(true)
-#define MPSGRAPH_AVX_TABLE(type, name)                                                           \
-  MPSGRAPH_DECLARE_TABLE(avx2, type, name)                                                       \
-  MPSGRAPH_DECLARE_TABLE(avx512, type, name)                                                     \
-  inline const type* name() {                                                                    \
-    static const type* const table = by_instruction_set<type>(nullptr, &avx2::name, &avx512::name); \
-    return table;                                                                                \
-  }                                                                                              \
-  static_assert(true)
-#define MPSGRAPH_SHORT_VECTOR_TABLE(type, name)                                                  \
+#define MPSGRAPH_VECTOR_TABLE(type, name)                                                        \
   MPSGRAPH_DECLARE_TABLE(baseline, type, name)                                                   \
   MPSGRAPH_DECLARE_TABLE(avx2, type, name)                                                       \
+  MPSGRAPH_DECLARE_TABLE(avx512, type, name)                                                     \
   inline const type& name() {                                                                    \
-    static const type& table = *by_instruction_set(&baseline::name, &avx2::name, &avx2::name); \
+    static const type& table = *by_instruction_set(&baseline::name, &avx2::name, &avx512::name); \
     return table;                                                                                \
   }                                                                                              \
+  static_assert(true)
+#define MPSGRAPH_AVX_TABLE(type, name)                                                              \
+  MPSGRAPH_DECLARE_TABLE(avx2, type, name)                                                          \
+  MPSGRAPH_DECLARE_TABLE(avx512, type, name)                                                        \
+  inline const type* name() {                                                                       \
+    static const type* const table = by_instruction_set<type>(nullptr, &avx2::name, &avx512::name); \
+    return table;                                                                                   \
+  }                                                                                                 \
+  static_assert(true)
+#define MPSGRAPH_SHORT_VECTOR_TABLE(type, name)                                                \
+  MPSGRAPH_DECLARE_TABLE(baseline, type, name)                                                 \
+  MPSGRAPH_DECLARE_TABLE(avx2, type, name)                                                     \
+  inline const type& name() {                                                                  \
+    static const type& table = *by_instruction_set(&baseline::name, &avx2::name, &avx2::name); \
+    return table;                                                                              \
+  }                                                                                            \
   static_assert(true)
 #else  // other architectures have only baseline versions
 #define MPSGRAPH_VECTOR_TABLE(type, name)              \
@@ -73,15 +72,4 @@ const T* by_instruction_set(const T* baseline, const T* avx2, const T* avx512) {
   inline const type* name() { return nullptr; } \
   static_assert(true)
 #define MPSGRAPH_SHORT_VECTOR_TABLE MPSGRAPH_VECTOR_TABLE
-#endif
-
-// Select avx512::name, avx2::name, or baseline::name. On architectures other than x86, only the baseline version is
-// compiled, so the macro must not refer to the AVX versions.
-#if defined(__x86_64__)
-#define MPSGRAPH_BY_INSTRUCTION_SET(name)                         \
-  (::mpsgraph::cpu::instruction_set() == "AVX-512" ? avx512::name \
-   : ::mpsgraph::cpu::instruction_set() == "AVX2"  ? avx2::name   \
-                                                   : baseline::name)
-#else
-#define MPSGRAPH_BY_INSTRUCTION_SET(name) (baseline::name)
 #endif

@@ -1,5 +1,6 @@
 // Multiply-add loops that measure peak arithmetic.
 #include "backends/cpu/machine_limits.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
@@ -10,10 +11,8 @@ constexpr int chains = MPSGRAPH_VECTOR_BYTES == 64 ? 24 : MPSGRAPH_VECTOR_BYTES 
 
 template <class Element>
 double multiply_add(int64_t rounds) {
-  typedef Element Vector __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-  constexpr int lanes = MPSGRAPH_VECTOR_BYTES / sizeof(Element);
-  Vector sums[chains], factor, summand;
-  for (int lane = 0; lane < lanes; ++lane) factor[lane] = Element(0.999), summand[lane] = Element(0.001);
+  using V = Vector<Element>;
+  V sums[chains], factor = splat<V>(Element(0.999)), summand = splat<V>(Element(0.001));
 #pragma GCC unroll 32
   for (int i = 0; i < chains; ++i) sums[i] = summand * Element(i);
   for (int64_t round = 0; round < rounds; ++round) {
@@ -28,12 +27,12 @@ double multiply_add(int64_t rounds) {
 #endif
     }
   }
-  Vector all = sums[0];
+  V all = sums[0];
 #pragma GCC unroll 32
   for (int i = 1; i < chains; ++i) all += sums[i];
   volatile Element used = all[0];
   (void)used;
-  return 2.0 * chains * lanes * static_cast<double>(rounds);
+  return 2.0 * chains * lanes<Element> * static_cast<double>(rounds);
 }
 
 }  // namespace

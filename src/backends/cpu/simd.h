@@ -46,7 +46,7 @@ using LaneNumbers = std::make_integer_sequence<int, lanes_of<V>>;
 
 // The result type of comparisons: in each lane, all bits are set or all are clear.
 template <class V>
-using Mask = decltype(std::declval<V>() < std::declval<V>());
+using LaneMask = decltype(std::declval<V>() < std::declval<V>());
 
 using Floats = Vector<float>;
 using Doubles = Vector<double>;
@@ -72,25 +72,29 @@ inline void store(void* to, V v) {
   std::memcpy(to, &v, sizeof v);
 }
 
-// The first n lanes of a vector, n < lanes. The remaining lanes of a loaded vector come from `others`, or are 0. A store
-// leaves the memory of the remaining lanes unchanged. Only the first n elements are accessed.
+// Load or store the first n lanes, n < lanes. The remaining lanes of a loaded vector come from `others` or are 0. A
+// store leaves the memory of the remaining lanes unchanged. Only the first n elements are accessed.
 //
 // Code that handles both whole vectors and the end of a row passes a parameter pack n... that is empty for a whole
 // vector.
 template <class V>
 inline V load_as(const void* from, int64_t n, V others = V{}) {
+  using T = LaneType<V>;
 #if MPSGRAPH_VECTOR_BYTES == 64
   const auto mask = (uint64_t{1} << n) - 1;
-  if constexpr (sizeof(V) == 64 && sizeof(LaneType<V>) == 4)
-    return std::bit_cast<V>(
-        _mm512_mask_loadu_epi32(std::bit_cast<__m512i>(others), static_cast<__mmask16>(mask), from));
-  else if constexpr (sizeof(V) == 64 && sizeof(LaneType<V>) == 8)
-    return std::bit_cast<V>(_mm512_mask_loadu_epi64(std::bit_cast<__m512i>(others), static_cast<__mmask8>(mask), from));
-  else if constexpr (sizeof(V) == 32 && sizeof(LaneType<V>) == 2)
-    return std::bit_cast<V>(
-        _mm256_mask_loadu_epi16(std::bit_cast<__m256i>(others), static_cast<__mmask16>(mask), from));
+  if constexpr (sizeof(V) == 64 && sizeof(T) == 4)
+    return (V)_mm512_mask_loadu_epi32((__m512i)others, static_cast<__mmask16>(mask), from);
+  else if constexpr (sizeof(V) == 64 && sizeof(T) == 8)
+    return (V)_mm512_mask_loadu_epi64((__m512i)others, static_cast<__mmask8>(mask), from);
+  else if constexpr (sizeof(V) == 32 && sizeof(T) == 2)
+    return (V)_mm256_mask_loadu_epi16((__m256i)others, static_cast<__mmask16>(mask), from);
+#elif MPSGRAPH_VECTOR_BYTES == 32
+  if constexpr (sizeof(V) == 32 && sizeof(T) == 4) {
+    const Ints there = Ints{0, 1, 2, 3, 4, 5, 6, 7} < static_cast<int32_t>(n);
+    return there ? (V)_mm256_maskload_epi32(static_cast<const int*>(from), (__m256i)there) : others;
+  }
 #endif
-  std::memcpy(&others, from, static_cast<size_t>(n) * sizeof(LaneType<V>));
+  std::memcpy(&others, from, static_cast<size_t>(n) * sizeof(T));
   return others;
 }
 template <class T>
@@ -100,16 +104,17 @@ inline Vector<T> load(const T* from, int64_t n, Vector<T> others = Vector<T>{}) 
 }
 template <class V>
 inline void store(void* to, V v, int64_t n) {
+  using T = LaneType<V>;
 #if MPSGRAPH_VECTOR_BYTES == 64
   const auto mask = (uint64_t{1} << n) - 1;
-  if constexpr (sizeof(V) == 64 && sizeof(LaneType<V>) == 4)
-    return _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(mask), std::bit_cast<__m512i>(v));
-  else if constexpr (sizeof(V) == 64 && sizeof(LaneType<V>) == 8)
-    return _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(mask), std::bit_cast<__m512i>(v));
-  else if constexpr (sizeof(V) == 32 && sizeof(LaneType<V>) == 2)
-    return _mm256_mask_storeu_epi16(to, static_cast<__mmask16>(mask), std::bit_cast<__m256i>(v));
+  if constexpr (sizeof(V) == 64 && sizeof(T) == 4)
+    return _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(mask), (__m512i)v);
+  else if constexpr (sizeof(V) == 64 && sizeof(T) == 8)
+    return _mm512_mask_storeu_epi64(to, static_cast<__mmask8>(mask), (__m512i)v);
+  else if constexpr (sizeof(V) == 32 && sizeof(T) == 2)
+    return _mm256_mask_storeu_epi16(to, static_cast<__mmask16>(mask), (__m256i)v);
 #endif
-  std::memcpy(to, &v, static_cast<size_t>(n) * sizeof(LaneType<V>));
+  std::memcpy(to, &v, static_cast<size_t>(n) * sizeof(T));
 }
 
 // Call f(i) for the first element i of each whole vector of a row of n elements, and f(i, remaining) for the end of the
@@ -128,7 +133,7 @@ inline V splat(LaneType<V> x) {
   return x - V{};
 }
 template <class V>
-inline V select(Mask<V> mask, V a, V b) {
+inline V select(LaneMask<V> mask, V a, V b) {
   return mask ? a : b;
 }
 
@@ -190,7 +195,7 @@ inline Floats with_sign_of(Floats magnitude, Floats sign) {  // magnitude >= 0
 // Return one bit per lane of a comparison's result, the first lane in the lowest bit.
 template <class M>
 inline uint64_t bits_of(M mask) {
-  constexpr int bytes = sizeof(LaneType<M>);
+  [[maybe_unused]] constexpr int bytes = sizeof(LaneType<M>);
 #if MPSGRAPH_VECTOR_BYTES == 64
   if constexpr (bytes == 4) return _mm512_movepi32_mask(reinterpret_cast<__m512i>(mask));
   if constexpr (bytes == 8) return _mm512_movepi64_mask(reinterpret_cast<__m512i>(mask));
@@ -212,7 +217,7 @@ inline bool any(M mask) {
 }
 template <class M>
 inline bool every(M mask) {
-  return bits_of(mask) == (uint64_t{1} << lanes_of<M>) - 1;
+  return bits_of(mask) == (uint64_t{1} << lanes_of<M>)-1;
 }
 
 // ---- exchange of lanes
@@ -250,6 +255,14 @@ inline LaneType<V> fold_lanes(V v, const Combine& combine) {
 template <class V>
 inline LaneType<V> sum_of(V v) {
   return fold_lanes(v, [](V a, V b) { return a + b; });
+}
+
+// The sum of the lanes in double, from the first to the last.
+template <class V>
+inline double double_sum_of(V v) {
+  double sum = 0;
+  for (int i = 0; i < lanes_of<V>; ++i) sum += static_cast<double>(v[i]);
+  return sum;
 }
 
 // Transpose each square block of 2 h rows by 2 h lanes: rows[i][j] becomes rows[j][i].
@@ -293,7 +306,13 @@ inline Words bfloat16_in_upper_half(Floats v) {  // the lower halves are arbitra
   const Words u = std::bit_cast<Words>(v);
   return v != v ? u | 0x400000u : u + 0x7fffu + ((u >> 16) & 1u);
 }
-inline HalfBits to_bfloat16(Floats v) { return lower_halves(bfloat16_in_upper_half(v) >> 16); }
+inline HalfBits to_bfloat16(Floats v) {
+#ifdef MPSGRAPH_BF16_PRODUCTS  // the instruction flushes subnormals to zero
+  return (HalfBits)_mm512_cvtneps_pbh(v);
+#else
+  return lower_halves(bfloat16_in_upper_half(v) >> 16);
+#endif
+}
 inline Floats from_float16(HalfBits h) {
 #if MPSGRAPH_VECTOR_BYTES == 64
   return _mm512_cvtph_ps(std::bit_cast<__m256i>(h));

@@ -35,7 +35,8 @@ inline ptrdiff_t distance_of(const std::byte* const* rows, int count) {
 
 // Copy `words` words of each row, starting at byte `delta`, to contiguous memory. Whole cache lines are written, and
 // the last one is padded with zeros.
-inline void copy_rows(int count, const std::byte* const* rows, ptrdiff_t delta, int64_t words, std::byte* to, int64_t to_row) {
+inline void copy_rows(int count, const std::byte* const* rows, ptrdiff_t delta, int64_t words, std::byte* to,
+                      int64_t to_row) {
   for (int r = 0; r < count; ++r, to += to_row)
     for (int64_t i = 0; i < words; i += side) {
       const int64_t left = words - i;

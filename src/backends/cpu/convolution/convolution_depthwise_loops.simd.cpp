@@ -10,12 +10,6 @@
 // all of these pixels by the same weight.
 #include "backends/cpu/convolution/convolution_depthwise_loops.h"
 
-#include <cstring>
-#include <utility>
-#if MPSGRAPH_VECTOR_BYTES > 16
-#include <immintrin.h>
-#endif
-
 #include "backends/cpu/elementwise/vector_steps.h"
 #include "backends/cpu/streaming_stores.h"
 
@@ -27,11 +21,10 @@ constexpr int pixels_at_once = 6;
 
 template <int bytes>
 struct Part {  // a vector of channels
-  typedef float Vector __attribute__((vector_size(bytes)));
-  typedef float Loose __attribute__((vector_size(bytes), aligned(4), may_alias));
+  using Vector = MPSGRAPH_ISA::Vector<float, bytes>;
   static constexpr int64_t lanes = bytes / 4;
-  static Vector load(const float* from) { return *reinterpret_cast<const Loose*>(from); }
-  static void store(Vector v, float* to) { *reinterpret_cast<Loose*>(to) = v; }
+  static Vector load(const float* from) { return load_as<Vector>(from); }
+  static void store(Vector v, float* to) { MPSGRAPH_ISA::store(to, v); }
 };
 
 template <int n>

@@ -30,9 +30,8 @@ struct MicroKernels {
   static Floats add_product(const BFloat16* a, Floats b, Floats sum) {
     int32_t pair;
     std::memcpy(&pair, a, sizeof pair);
-    return std::bit_cast<Floats>(_mm512_dpbf16_ps(std::bit_cast<__m512>(sum),
-                                                  std::bit_cast<__m512bh>(_mm512_set1_epi32(pair)),
-                                                  std::bit_cast<__m512bh>(b)));
+    return std::bit_cast<Floats>(_mm512_dpbf16_ps(
+        std::bit_cast<__m512>(sum), std::bit_cast<__m512bh>(_mm512_set1_epi32(pair)), std::bit_cast<__m512bh>(b)));
   }
 #endif
 
@@ -67,7 +66,7 @@ struct MicroKernels {
   // Accumulate the steps of one run in registers. If `narrow`, accumulate only the columns of the first vector.
   template <int R, bool narrow = false>
   [[gnu::always_inline]] static inline void add_run(const F* const (&a)[R], int64_t steps, const F* b, Floats (&low)[R],
-                                             Floats (&high)[R]) {
+                                                    Floats (&high)[R]) {
     for (int64_t s = 0; s < steps * group; s += group, b += columns * group) {
       const Floats first = load_as<Floats>(b), second = narrow ? Floats{} : load_as<Floats>(b + lanes * group);
       ask_for_step<R, columns * group, narrow ? lanes * group : columns * group>(b);
@@ -89,7 +88,8 @@ struct MicroKernels {
 
   // Apply the epilogue to one of the two vectors of columns in each of R rows, and store entire vectors.
   template <int R>
-  [[gnu::always_inline]] static inline void finish_half(Floats (&sums)[R], int at, S* const* out, const Epilogue& epilogue) {
+  [[gnu::always_inline]] static inline void finish_half(Floats (&sums)[R], int at, S* const* out,
+                                                        const Epilogue& epilogue) {
     if (epilogue.bias) {
       const Floats bias = load(epilogue.bias + at);
 #pragma GCC unroll 16
@@ -100,7 +100,8 @@ struct MicroKernels {
       for (int r = 0; r < R; ++r) sums[r] += load(residual_of(out[r], epilogue) + at);
     if (epilogue.relu)
 #pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) sums[r] = sums[r] < 0.f ? Floats{} : sums[r];  // a NaN is not below 0, so it stays NaN
+      for (int r = 0; r < R; ++r)
+        sums[r] = sums[r] < 0.f ? Floats{} : sums[r];  // a NaN is not below 0, so it stays NaN
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) store(out[r] + at, sums[r]);
   }
@@ -108,8 +109,8 @@ struct MicroKernels {
   // Apply the epilogue to a partial vector of each row through a separate buffer, because sums whose address is taken
   // cannot stay in registers.
   template <int R>
-  [[gnu::always_inline]] static inline void finish_half_partly(const Floats (&sums)[R], int at, int width, S* const* out,
-                                                        const Epilogue& epilogue) {
+  [[gnu::always_inline]] static inline void finish_half_partly(const Floats (&sums)[R], int at, int width,
+                                                               S* const* out, const Epilogue& epilogue) {
     float rows[R][lanes];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) store(rows[r], sums[r]);
@@ -120,7 +121,7 @@ struct MicroKernels {
 
   template <int R>
   [[gnu::always_inline]] static inline void finish_rows(Floats (&low)[R], Floats (&high)[R], S* const* out, int width,
-                                                 const Epilogue& epilogue) {
+                                                        const Epilogue& epilogue) {
     if (width >= lanes)
       finish_half(low, 0, out, epilogue);
     else
@@ -150,7 +151,7 @@ struct MicroKernels {
 
   template <int R, bool narrow>
   static void multiply_rows(const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel, S* const* out,
-                     int width, const Epilogue& epilogue) {
+                            int width, const Epilogue& epilogue) {
     Floats low[R], high[R];
     clear(low, high);
 #pragma GCC unroll 16
@@ -182,11 +183,11 @@ struct MicroKernels {
   }
 
   // Rows of an unpacked matrix are far apart and often share cache sets, so only few of them fit in L1: 24 in 48 KB if
-  // they are 2 KB apart. Every tile therefore prefetches them again. The first tile prefetches further ahead, but not so
-  // far that the data is evicted before it is used.
+  // they are 2 KB apart. Every tile therefore prefetches them again. The first tile prefetches further ahead, but not
+  // so far that the data is evicted before it is used.
   template <int R>
-  static void multiply_plain_rows(const F* rows, int64_t row_stride, int64_t steps, const F* matrix, int64_t matrix_stride,
-                           bool first, float* sums) {
+  static void multiply_plain_rows(const F* rows, int64_t row_stride, int64_t steps, const F* matrix,
+                                  int64_t matrix_stride, bool first, float* sums) {
     const int64_t ahead = (first ? 12 : 4) * matrix_stride;
     Floats low[R], high[R];
     clear(low, high);
@@ -207,14 +208,14 @@ struct MicroKernels {
     for (int r = 0; r < R; ++r, sums += columns) store(sums, low[r]), store(sums + lanes, high[r]);
   }
 
-  // Keep one pointer in a register, so that all addresses are constant offsets from this pointer. GCC would otherwise use
-  // a register for each address and, when none are left, spill them to vector registers and reload them, each time at the
-  // cost of a multiply-add.
+  // Keep one pointer in a register, so that all addresses are constant offsets from this pointer. GCC would otherwise
+  // use a register for each address and, when none are left, spill them to vector registers and reload them, each time
+  // at the cost of a multiply-add.
   [[gnu::always_inline]] static inline void keep_in_register(const F*& pointer) { __asm__("" : "+r"(pointer)); }
 
   template <int R>
-  static void add_products(const F* const* rows, int64_t first_step, int64_t row_count, const F* panel, float* sums, bool fresh,
-                    S* out, int64_t out_stride) {
+  static void add_products(const F* const* rows, int64_t first_step, int64_t row_count, const F* panel, float* sums,
+                           bool fresh, S* out, int64_t out_stride) {
     for (int r = 0; out && r < R; ++r) ask_for_row(out + r * out_stride, columns, {});
     Floats low[R], high[R];  // sums of this block of rows only, which limits the rounding errors of long sums
     clear(low, high);
@@ -268,10 +269,11 @@ struct MicroKernels {
   static constexpr auto add_rows_by_count = all_add_rows(Counts{});
   static constexpr auto add_by_count = all_add(Counts{});
 
-  static void multiply(int count, const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel, S* const* out,
-                int width, const Epilogue& epilogue) {
+  static void multiply(int count, const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel,
+                       S* const* out, int width, const Epilogue& epilogue) {
     if constexpr (std::is_same_v<S, float>)
-      if (width <= lanes) {  // If only the first half of the columns is used, one vector suffices, which halves the work.
+      if (width <=
+          lanes) {  // If only the first half of the columns is used, one vector suffices, which halves the work.
         static constexpr auto narrow_by_count = all_multiply<true>(Counts{});
         return narrow_by_count[static_cast<size_t>(count - 1)](rows, runs, run_count, panel, out, width, epilogue);
       }
@@ -287,7 +289,7 @@ struct MicroKernels {
   }
 
   static void multiply_plain(int count, const F* rows, int64_t row_stride, int64_t steps, const F* matrix,
-                                       int64_t matrix_stride, bool first, float* sums) {
+                             int64_t matrix_stride, bool first, float* sums) {
     static constexpr auto by_count = all_multiply_plain(Counts{});
     by_count[static_cast<size_t>(count - 1)](rows, row_stride, steps, matrix, matrix_stride, first, sums);
   }
@@ -304,8 +306,8 @@ struct MicroKernels {
     finish_row(low, high, out, columns, epilogue);
   }
 
-  static void multiply_transposed(int count, const F* const* rows, int64_t first, int64_t row_count, const F* panel, float* sums,
-                           bool fresh, S* out, int64_t out_stride) {
+  static void multiply_transposed(int count, const F* const* rows, int64_t first, int64_t row_count, const F* panel,
+                                  float* sums, bool fresh, S* out, int64_t out_stride) {
     add_by_count[static_cast<size_t>(count - 1)](rows, first, row_count, panel, sums, fresh, out, out_stride);
   }
 
@@ -314,7 +316,8 @@ struct MicroKernels {
   // Pack one row of the matrix (a pair of rows for bfloat16 pairs), whose `columns` elements are contiguous.
   static void pack_step(const S* matrix, [[maybe_unused]] int64_t row_stride, F* panel) {
     for (int i : {0, lanes})
-      if constexpr (group == 1) store_words(panel + i, load(matrix + i));
+      if constexpr (group == 1)
+        store_words(panel + i, load(matrix + i));
       else
         store_words(panel + i * group, pairs_of(matrix + i, matrix + row_stride + i));
   }

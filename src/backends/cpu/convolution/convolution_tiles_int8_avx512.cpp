@@ -1,6 +1,6 @@
 // 8-bit integer convolution micro-kernels with AVX-512 VNNI.
 //
-// As in convolution_tiles.inc, a tile is two vectors wide, and each of its vectors of sums has its own register.
+// As in convolution_micro_kernels.h, a tile is two vectors wide, and each of its vectors of sums has its own register.
 #include <immintrin.h>
 
 #include <array>

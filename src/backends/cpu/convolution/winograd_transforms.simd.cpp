@@ -2,7 +2,6 @@
 // Instruction sets: avx2, avx512.
 //
 // The matrices are compile-time constants, so each row becomes straight-line multiply-adds that skip the zeros.
-#include <immintrin.h>
 
 #include <array>
 #include <type_traits>
@@ -10,17 +9,13 @@
 
 #include "backends/cpu/convolution/winograd_matrices.h"
 #include "backends/cpu/convolution/winograd_transforms.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
 using Epilogue = TileEpilogue<float>;
-constexpr int lanes = MPSGRAPH_VECTOR_BYTES / 4, columns = 2 * lanes;
-typedef float Vector __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-typedef float Loose __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES), aligned(4), may_alias));
-
-Vector load(const float* from) { return *reinterpret_cast<const Loose*>(from); }
-void store(Vector v, float* to) { *reinterpret_cast<Loose*>(to) = v; }
+constexpr int W = lanes<float>, columns = 2 * W;
 
 template <const auto& matrix>
 constexpr int rows_of = static_cast<int>(matrix.at.size());
@@ -35,7 +30,7 @@ constexpr int first_of = [] {
 }();
 
 template <const auto& matrix, int row, int column>
-[[gnu::always_inline]] inline void add_term(Vector x, Vector& sum) {
+[[gnu::always_inline]] inline void add_term(Floats x, Floats& sum) {
   constexpr float factor = matrix.at[row][column];
   if constexpr (column == first_of<matrix, row>) {
     if constexpr (factor == 1)
@@ -52,19 +47,19 @@ template <const auto& matrix, int row, int column>
 }
 
 template <const auto& matrix, int row, int... Column>
-[[gnu::always_inline]] inline Vector row_times(const Vector* x, std::integer_sequence<int, Column...>) {
-  Vector sum;
+[[gnu::always_inline]] inline Floats row_times(const Floats* x, std::integer_sequence<int, Column...>) {
+  Floats sum;
   (add_term<matrix, row, Column>(x[Column], sum), ...);
   return sum;
 }
 
 // Call use(row, value) for each row of matrix * x.
 template <const auto& matrix, class Use, int... Row>
-[[gnu::always_inline]] inline void times(const Vector* x, const Use& use, std::integer_sequence<int, Row...>) {
+[[gnu::always_inline]] inline void times(const Floats* x, const Use& use, std::integer_sequence<int, Row...>) {
   (use(Row, row_times<matrix, Row>(x, std::make_integer_sequence<int, columns_of<matrix>>{})), ...);
 }
 template <const auto& matrix, class Use>
-[[gnu::always_inline]] inline void times(const Vector* x, const Use& use) {
+[[gnu::always_inline]] inline void times(const Floats* x, const Use& use) {
   times<matrix>(x, use, std::make_integer_sequence<int, rows_of<matrix>>{});
 }
 
@@ -73,25 +68,25 @@ template <const auto& matrix, class Use>
 template <const auto& matrix, class Read, class Use>
 [[gnu::always_inline]] inline void on_both_sides(const Read& read, const Use& use) {
   constexpr int from = columns_of<matrix>, to = rows_of<matrix>;
-  Vector half[to][from];
+  Floats half[to][from];
 #pragma GCC unroll 1
   for (int j = 0; j < from; ++j) {
-    Vector x[from];
+    Floats x[from];
 #pragma GCC unroll 8
     for (int i = 0; i < from; ++i) x[i] = read(i, j);
-    times<matrix>(x, [&](int i, Vector value) { half[i][j] = value; });
+    times<matrix>(x, [&](int i, Floats value) { half[i][j] = value; });
   }
 #pragma GCC unroll 1
-  for (int i = 0; i < to; ++i) times<matrix>(half[i], [&](int j, Vector value) { use(i, j, value); });
+  for (int i = 0; i < to; ++i) times<matrix>(half[i], [&](int j, Floats value) { use(i, j, value); });
 }
 
 template <const auto& matrix>
 void spread(const float* const* from, int64_t channels, float* to, int64_t point_stride, int64_t panel_stride) {
   constexpr int read = columns_of<matrix>, made = rows_of<matrix>;
-  for (int64_t c = 0; c < channels; c += lanes) {
+  for (int64_t c = 0; c < channels; c += W) {
     float* out = to + c / columns * panel_stride + c % columns;
     on_both_sides<matrix>([&](int i, int j) { return load(from[i * read + j] + c); },
-                          [&](int i, int j, Vector value) { store(value, out + (i * made + j) * point_stride); });
+                          [&](int i, int j, Floats value) { store(out + (i * made + j) * point_stride, value); });
   }
 }
 
@@ -99,21 +94,21 @@ template <const auto& matrix, bool with_zeros>
 void collect(const float* from, int64_t point_stride, int64_t channels, float* const* to, uint32_t of_zeros,
              const Epilogue& epilogue) {
   constexpr int read = columns_of<matrix>, made = rows_of<matrix>;
-  for (int64_t c = 0; c < channels; c += lanes)
+  for (int64_t c = 0; c < channels; c += W)
     on_both_sides<matrix>(
         [&](int i, int j) { return load(from + (i * read + j) * point_stride + c); },
-        [&](int i, int j, Vector value) {
+        [&](int i, int j, Floats value) {
           float* out = to[i * made + j];
           if (!out) return;
           out += c;
           // If a pixel is a sum of zeros only, remove rounding errors by multiplying by 0, which sets finite values to
           // zero, and turns infinity and NaN into NaN.
-          if (with_zeros && of_zeros >> (i * made + j) & 1) value = value * 0.f + Vector{};
+          if (with_zeros && of_zeros >> (i * made + j) & 1) value = value * 0.f + Floats{};
           if (epilogue.bias) value += load(epilogue.bias + c);
           if (epilogue.residual)
             value += load(reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(out) + epilogue.residual));
-          if (epilogue.relu) value = value < 0.f ? Vector{} : value;  // NaN is not below 0, so it stays NaN
-          store(value, out);
+          if (epilogue.relu) value = value < 0.f ? Floats{} : value;  // NaN is not below 0, so it stays NaN
+          store(out, value);
         });
 }
 template <const auto& matrix>
@@ -135,7 +130,7 @@ bool any_not_zero(const float* from) {
 }
 
 bool any_not_zero(const float* from, int64_t channels) {
-  for (int64_t c = 0; c < channels; c += lanes)
+  for (int64_t c = 0; c < channels; c += W)
     if (any_not_zero(from + c)) return true;
   return false;
 }

@@ -4,42 +4,29 @@
 // These are loops around the functions of double_math.h, as well as sine, cosine, and power. The C library computes
 // sines and cosines of arguments far from 0, and powers whose operands or results are outside the range of the
 // vectorized function.
-#include <immintrin.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "backends/cpu/elementwise/double_functions.h"
 #include "backends/cpu/elementwise/double_math.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
-constexpr int lanes = MPSGRAPH_VECTOR_BYTES / 8;
-typedef double V __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-typedef double Loose __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES), aligned(8), may_alias));
-typedef int64_t I __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-typedef uint64_t U __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-
-V splat(double x) { return x - V{}; }
-
-bool any(I mask) {
-#if MPSGRAPH_VECTOR_BYTES == 64
-  return _mm512_movepi64_mask(reinterpret_cast<__m512i>(mask)) != 0;
-#else
-  return _mm256_movemask_pd(reinterpret_cast<__m256d>(mask)) != 0;
-#endif
-}
+constexpr int W = lanes<double>;
+using V = Doubles;
+using I = Vector<int64_t>;
+using U = Vector<uint64_t>;
 
 struct Steps {
   using V = MPSGRAPH_ISA::V;
   using I = MPSGRAPH_ISA::I;
   using M = MPSGRAPH_ISA::I;
-  static V splat(double x) { return MPSGRAPH_ISA::splat(x); }
+  static V splat(double x) { return MPSGRAPH_ISA::splat<V>(x); }
   static I bits(V x) { return reinterpret_cast<I>(x); }
   static V from_bits(I x) { return reinterpret_cast<V>(x); }
   static V absolute(V x) { return from_bits(bits(x) & INT64_MAX); }
@@ -99,9 +86,9 @@ V turned(V x) {
   // pi / 2 is split into three parts, because x may be so close to a multiple of pi / 2 that two parts would leave no
   // correct digits. The second part has 33 bits, so its products with n are exact and the rounding error of r can be
   // recovered.
-  const V near = Steps::minus_product(x, n, splat(0x1.921fb54442d18p+0)), second = n * 0x1.1a62633100000p-54,
+  const V near = Steps::minus_product(x, n, splat<V>(0x1.921fb54442d18p+0)), second = n * 0x1.1a62633100000p-54,
           r = near - second;
-  const V low = Steps::minus_product((near - r) - second, n, splat(0x1.1701b839a2520p-88));
+  const V low = Steps::minus_product((near - r) - second, n, splat<V>(0x1.1701b839a2520p-88));
   const V z = r * r;
   const V sine = Math::polynomial(z, 1.5917848524808262e-10, -2.5051127944014188e-08, 2.755731608381636e-06,
                                   -0.00019841269836722418, 0.008333333333330925, -0.16666666666666666);
@@ -120,7 +107,7 @@ V sine_or_cosine(V x) {
   V y = turned<quarter>(x);
   const I beyond = Steps::absolute(x) > far;
   if (any(beyond))
-    for (int i = 0; i < lanes; ++i)
+    for (int i = 0; i < W; ++i)
       if (beyond[i]) y[i] = exact(x[i]);
   return y;
 }
@@ -135,21 +122,14 @@ template <class F>
 void loop(void* out, const void* const* in, int64_t n) {
   const double* x = static_cast<const double*>(in[0]);
   double* y = static_cast<double*>(out);
-  const auto load = [](const double* from) -> V { return *reinterpret_cast<const Loose*>(from); };
-  const auto store = [](V v, double* to) { *reinterpret_cast<Loose*>(to) = v; };
   int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {  // two vectors at a time hide the latency of long polynomials
-    const V a = F::apply(load(x + i)), b = F::apply(load(x + i + lanes));
-    store(a, y + i);
-    store(b, y + i + lanes);
+  for (; i + 2 * W <= n; i += 2 * W) {  // two vectors at a time hide the latency of long polynomials
+    const V a = F::apply(load(x + i)), b = F::apply(load(x + i + W));
+    store(y + i, a);
+    store(y + i + W, b);
   }
-  for (; i < n; i += lanes) {
-    const auto bytes = static_cast<size_t>(std::min<int64_t>(lanes, n - i)) * sizeof(double);
-    V v{};
-    std::memcpy(&v, x + i, bytes);
-    v = F::apply(v);
-    std::memcpy(y + i, &v, bytes);
-  }
+  for (; i + W <= n; i += W) store(y + i, F::apply(load(x + i)));
+  if (i < n) store(y + i, F::apply(load(x + i, n - i)), n - i);
 }
 
 double flushed(double x) { return x == 0 ? std::copysign(0., x) : x; }  // replaces subnormals with 0
@@ -160,7 +140,7 @@ V power(V x, V y) {
   const I known =
       (x >= 0x1p-1022) & (x <= largest) & (Steps::absolute(y) <= largest) & (Steps::absolute(exponent) < 708.);
   if (any(~known))
-    for (int i = 0; i < lanes; ++i)
+    for (int i = 0; i < W; ++i)
       if (!known[i]) result[i] = std::pow(flushed(x[i]), flushed(y[i]));
   return result;
 }
@@ -168,16 +148,13 @@ template <ScalarMask single>
 void powers(void* out, const void* const* in, int64_t n) {
   const double *x = static_cast<const double*>(in[0]), *y = static_cast<const double*>(in[1]);
   double* z = static_cast<double*>(out);
-  const auto step = [&](int64_t i, auto bytes) {
-    V a = splat(single & 1 ? *x : 1.), b = splat(single & 2 ? *y : 1.);
-    if constexpr (!(single & 1)) std::memcpy(&a, x + i, bytes);
-    if constexpr (!(single & 2)) std::memcpy(&b, y + i, bytes);
-    const V v = power(a, b);
-    std::memcpy(z + i, &v, bytes);
+  const auto step = [&](int64_t i, auto... rest) {
+    V a = splat<V>(single & 1 ? *x : 1.), b = splat<V>(single & 2 ? *y : 1.);
+    if constexpr (!(single & 1)) a = load(x + i, rest...);
+    if constexpr (!(single & 2)) b = load(y + i, rest...);
+    store(z + i, power(a, b), rest...);
   };
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) step(i, std::integral_constant<size_t, sizeof(V)>());
-  if (i < n) step(i, static_cast<size_t>(n - i) * sizeof(double));
+  for_lanes<double>(n, step);
 }
 
 }  // namespace

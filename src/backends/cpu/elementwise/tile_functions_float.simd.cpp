@@ -315,29 +315,14 @@ void float32_to_small(void* out, const void* const* in, int64_t n) {
 }
 #if MPSGRAPH_VECTOR_BYTES > 16
 void float16_to_float32(void* out, const void* const* in, int64_t n) {
-  const auto* x = static_cast<const uint16_t*>(in[0]);
+  const auto* x = static_cast<const Half*>(in[0]);
   float* y = static_cast<float*>(out);
-  int64_t i = 0;
-#if MPSGRAPH_VECTOR_BYTES == 64
-  for (; i + 16 <= n; i += 16)
-    _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i))));
-#endif
-  for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
-  for (; i < n; i++) y[i] = _cvtsh_ss(x[i]);
+  for_lanes<float>(n, [=](int64_t i, auto... rest) { store(y + i, load(x + i, rest...), rest...); });
 }
 void float32_to_float16(void* out, const void* const* in, int64_t n) {
-  constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   const float* x = static_cast<const float*>(in[0]);
-  auto* y = static_cast<uint16_t*>(out);
-  int64_t i = 0;
-#if MPSGRAPH_VECTOR_BYTES == 64
-  for (; i + 16 <= n; i += 16)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), _mm512_cvtps_ph(_mm512_loadu_ps(x + i), nearest));
-#endif
-  for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), nearest));
-  for (; i < n; i++) y[i] = _cvtss_sh(x[i], nearest);
+  auto* y = static_cast<Half*>(out);
+  for_lanes<float>(n, [=](int64_t i, auto... rest) { store(y + i, load(x + i, rest...), rest...); });
 }
 #endif
 

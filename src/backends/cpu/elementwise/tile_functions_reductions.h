@@ -171,7 +171,8 @@ void weighted_block(int64_t vectors, float* sums, const float* factors, const fl
 
 // Add weighted rows with fewer columns than a vector has lanes. Whole vectors are loaded, including elements of the
 // following row, as long as the load stays within the rows. Several independent sums hide the latency of the additions.
-inline void weighted_rest(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count, int64_t n) {
+inline void weighted_rest(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count,
+                          int64_t n) {
   constexpr int chains = 4;
   const int64_t last = (count - 1) * stride + n - W, readable = last < 0 ? 0 : last / stride + 1;
   V parts[chains] = {};
@@ -185,7 +186,8 @@ inline void weighted_rest(float* sums, const float* factors, const float* rows, 
     for (int64_t rest = i; rest < count; ++rest) sums[j] += factors[rest] * rows[rest * stride + j];
   }
 }
-inline void weighted_sum(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count, int64_t n) {
+inline void weighted_sum(float* sums, const float* factors, const float* rows, int64_t stride, int64_t count,
+                         int64_t n) {
   int64_t j = 0;
   while (j + W <= n) {
     const int64_t vectors = std::min<int64_t>((n - j) / W, most_columns);

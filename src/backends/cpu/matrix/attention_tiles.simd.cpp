@@ -1,20 +1,16 @@
 // Tiled attention.
 // Instruction sets: baseline, avx2, avx512, avx512_bf16.
 //
-// For avx512_bf16, processors with bfloat16 dot products, MPSGRAPH_BF16_PRODUCTS is defined. Operands are then bfloat16, and
-// the attention weights and the score gradients are rounded to bfloat16 before they are multiplied. Sums and the
-// softmax are float32.
+// For avx512_bf16, processors with bfloat16 dot products, MPSGRAPH_BF16_PRODUCTS is defined. Operands are then
+// bfloat16, and the attention weights and the score gradients are rounded to bfloat16 before they are multiplied. Sums
+// and the softmax are float32.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <utility>
-#if MPSGRAPH_VECTOR_BYTES > 16
-#include <immintrin.h>
-#endif
 
 #include "backends/cpu/elementwise/vector_steps.h"
 #include "backends/cpu/matrix/attention_tiles.h"
@@ -33,35 +29,10 @@ constexpr int64_t forward_rows = 192, forward_keys = 256, backward_rows = 96, ba
 // column, which are also read in sequence, do not map to the same cache sets.
 constexpr int64_t stride_of_scores(int64_t keys) { return keys + 16; }
 
-V load_first(const float* p, int64_t n) {
-  if (n >= W) return load(p);
-  float part[W] = {};
-  std::memcpy(part, p, static_cast<size_t>(n) * sizeof(float));
-  return load(part);
-}
+V load_first(const float* p, int64_t n) { return n >= W ? load(p) : load(p, n); }
 
-// Horizontal sum of a vector.
-inline float sum_of(V v) {
-#if MPSGRAPH_VECTOR_BYTES == 64
-  return _mm512_reduce_add_ps(std::bit_cast<__m512>(v));
-#else
-  float part[W];
-  store(part, v);
-  for (int n = W / 2; n > 0; n /= 2)
-    for (int i = 0; i < n; ++i) part[i] += part[i + n];
-  return part[0];
-#endif
-}
-inline float largest_of(V v) {
-#if MPSGRAPH_VECTOR_BYTES == 64
-  return _mm512_reduce_max_ps(std::bit_cast<__m512>(v));
-#else
-  float part[W];
-  store(part, v);
-  for (int n = W / 2; n > 0; n /= 2)
-    for (int i = 0; i < n; ++i) part[i] = std::max(part[i], part[i + n]);
-  return part[0];
-#endif
+float largest_of(V v) {
+  return fold_lanes(v, [](V a, V b) { return greatest(a, b); });
 }
 
 constexpr float log2_of_e = 1.44269504f;
@@ -88,43 +59,26 @@ float base_of(float largest) { return largest == -infinity ? 0.f : largest * log
 // A factor is what a matmul multiplies in one step of the inner dimension, stored in the bits of a float: one element,
 // or a pair of bfloat16 elements with consecutive inner indices.
 #ifdef MPSGRAPH_BF16_PRODUCTS
-using Element = uint16_t;  // bfloat16
+using Element = BFloat16;
 constexpr int64_t elements_per_factor = 2;
 V multiply_add(V x, V factor, V sum) {
   return std::bit_cast<V>(
       _mm512_dpbf16_ps(std::bit_cast<__m512>(sum), std::bit_cast<__m512bh>(x), std::bit_cast<__m512bh>(factor)));
 }
 
-V widened(__m256i halves) { return std::bit_cast<V>(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16)); }
-__m256i narrowed(V x) { return std::bit_cast<__m256i>(_mm512_cvtneps_pbh(std::bit_cast<__m512>(x))); }
-__m256i load_halves(const Element* p, int64_t n) {
-  if (n >= W) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  return _mm256_maskz_loadu_epi16(static_cast<__mmask16>((1u << n) - 1), p);
-}
+HalfBits load_halves(const Element* p, int64_t n) { return n >= W ? load_as<HalfBits>(p) : load_as<HalfBits>(p, n); }
 // Interleave elements with consecutive inner indices into pairs.
-V pairs(__m256i first, __m256i second) {
-  return std::bit_cast<V>(
-      _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16)));
-}
+V pairs(HalfBits first, HalfBits second) { return std::bit_cast<V>(widened(first) | widened(second) << 16); }
 
-V load_elements(const Element* p, int64_t n) { return widened(load_halves(p, n)); }
-void store_elements(Element* p, V x, int64_t n) {
-  if (n >= W) return _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrowed(x));
-  _mm256_mask_storeu_epi16(p, static_cast<__mmask16>((1u << n) - 1), narrowed(x));
-}
+V load_elements(const Element* p, int64_t n) { return n >= W ? load(p) : load(p, n); }
 #else
 using Element = float;
 constexpr int64_t elements_per_factor = 1;
 V multiply_add(V x, V factor, V sum) { return sum + x * factor; }
 
 V load_elements(const float* p, int64_t n) { return load_first(p, n); }
-void store_elements(float* p, V x, int64_t n) {
-  if (n >= W) return store(p, x);
-  float part[W];
-  store(part, x);
-  std::memcpy(p, part, static_cast<size_t>(n) * sizeof(float));
-}
 #endif
+void store_elements(Element* p, V x, int64_t n) { n >= W ? store(p, x) : store(p, x, n); }
 int64_t factors_of(int64_t elements) { return (elements + elements_per_factor - 1) / elements_per_factor; }
 const float* factors_at(const Element* row) { return reinterpret_cast<const float*>(row); }
 
@@ -226,7 +180,7 @@ Right rows_as_steps(const Element* rows, int64_t count, int64_t n, float* copy) 
 #ifdef MPSGRAPH_BF16_PRODUCTS
   for (int64_t i = 0; i < count; i += 2)
     for (int64_t j = 0; j < n; j += W) {
-      const __m256i second = i + 1 < count ? load_halves(rows + (i + 1) * n + j, n - j) : _mm256_setzero_si256();
+      const HalfBits second = i + 1 < count ? load_halves(rows + (i + 1) * n + j, n - j) : HalfBits{};
       store(copy + i / 2 * whole + j, pairs(load_halves(rows + i * n + j, n - j), second));
     }
 #else
@@ -258,7 +212,7 @@ Left columns_of(float* tile, int64_t stride, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; r += 2)
     for (int64_t j = 0; j < columns; j += W) {
       float* at = tile + r * stride + j;
-      store(at, pairs(narrowed(load(at)), r + 1 < rows ? narrowed(load(at + stride)) : _mm256_setzero_si256()));
+      store(at, pairs(to_bfloat16(load(at)), r + 1 < rows ? to_bfloat16(load(at + stride)) : HalfBits{}));
     }
 #else
   static_cast<void>(rows), static_cast<void>(columns);
@@ -521,17 +475,17 @@ void add_parts(const float* sums, int64_t parts, int64_t apart, int64_t stride, 
 }  // namespace
 
 constinit const AttentionTiles attention_tiles{.lanes = W,
-                                     .element_size = sizeof(Element),
-                                     .elements_per_factor = elements_per_factor,
-                                     .forward_rows = forward_rows,
-                                     .forward_keys = forward_keys,
-                                     .backward_keys = backward_keys,
-                                     .forward_scratch = forward_scratch,
-                                     .backward_scratch = backward_scratch,
-                                     .pack_keys = pack_keys,
-                                     .forward = forward,
-                                     .backward = backward,
-                                     .dots = dots,
-                                     .add_parts = add_parts};
+                                               .element_size = sizeof(Element),
+                                               .elements_per_factor = elements_per_factor,
+                                               .forward_rows = forward_rows,
+                                               .forward_keys = forward_keys,
+                                               .backward_keys = backward_keys,
+                                               .forward_scratch = forward_scratch,
+                                               .backward_scratch = backward_scratch,
+                                               .pack_keys = pack_keys,
+                                               .forward = forward,
+                                               .backward = backward,
+                                               .dots = dots,
+                                               .add_parts = add_parts};
 
 }  // namespace mpsgraph::cpu::MPSGRAPH_ISA

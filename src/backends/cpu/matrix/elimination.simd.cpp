@@ -5,19 +5,16 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "backends/cpu/matrix/elimination.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
+// A row of the block. The compiler splits it into as many registers as it needs.
 template <class T>
-struct Row {
-  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  typedef T V __attribute__((vector_size(eliminated_columns * sizeof(T))));
-  typedef Bits Mask __attribute__((vector_size(eliminated_columns * sizeof(T))));
-};
+using Row = Vector<T, eliminated_columns * sizeof(T)>;
 
 template <class T>
 int64_t largest_below(const T* column, int64_t n, int64_t from) {
@@ -29,8 +26,7 @@ int64_t largest_below(const T* column, int64_t n, int64_t from) {
 
 template <class T>
 void eliminate(T* columns, int64_t n, int64_t first, int64_t count, int64_t* exchanged) {
-  using V = typename Row<T>::V;
-  using Mask = typename Row<T>::Mask;
+  using V = Row<T>;
   const auto row = [=](int64_t i) { return columns + i * eliminated_columns; };
   for (int64_t c = 0; c < count; ++c) {
     const int64_t k = first + c, pivot = exchanged[k] = largest_below(columns + c, n, k);
@@ -42,12 +38,12 @@ void eliminate(T* columns, int64_t n, int64_t first, int64_t count, int64_t* exc
     step *= scale;
     // Build, in a register, a mask of all lanes except lane c. Setting a single element of the row in memory would
     // instead stall the next load of the row.
-    Mask others = ~Mask{};
+    LaneMask<V> others = ~LaneMask<V>{};
     others[c] = 0;
     const auto subtract = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const T factor = row(i)[c];
-        Mask bits;
+        LaneMask<V> bits;
         std::memcpy(&bits, row(i), sizeof bits);
         const V rest = reinterpret_cast<V>(bits & others) - factor * step;
         std::memcpy(row(i), &rest, sizeof rest);

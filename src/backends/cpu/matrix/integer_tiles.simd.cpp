@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/cpu/matrix/integer_tiles.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
@@ -13,12 +14,10 @@ constexpr int rows_of_whole_tile = MPSGRAPH_VECTOR_BYTES == 64 ? 12 : 6;  // 12 
 template <class T, int R>
 void multiply_whole(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t terms, T* out,
                     int64_t out_stride, int width) {
-  typedef T Vector __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-  typedef T Loose __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES), aligned(alignof(T)), may_alias));
-  constexpr int lanes = MPSGRAPH_VECTOR_BYTES / sizeof(T), columns = 2 * lanes;
-  Vector low[R] = {}, high[R] = {};
+  constexpr int half = lanes<T>, columns = 2 * half;
+  Vector<T> low[R] = {}, high[R] = {};
   for (int64_t k = 0; k < terms; ++k, b += b_stride) {
-    const Vector first = *reinterpret_cast<const Loose*>(b), second = *reinterpret_cast<const Loose*>(b + lanes);
+    const Vector<T> first = load(b), second = load(b + half);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       low[r] += a[r * a_stride + k] * first;
@@ -27,10 +26,10 @@ void multiply_whole(const T* a, int64_t a_stride, const T* b, int64_t b_stride, 
   }
   for (int r = 0; r < R; ++r, out += out_stride) {
     if (width == columns) {
-      *reinterpret_cast<Loose*>(out) = low[r];
-      *reinterpret_cast<Loose*>(out + lanes) = high[r];
+      store(out, low[r]);
+      store(out + half, high[r]);
     } else {
-      for (int c = 0; c < width; ++c) out[c] = c < lanes ? low[r][c] : high[r][c - lanes];
+      for (int c = 0; c < width; ++c) out[c] = c < half ? low[r][c] : high[r][c - half];
     }
   }
 }
@@ -48,8 +47,7 @@ void multiply_whole_rows(int count, const T* a, int64_t a_stride, const T* b, in
 }
 
 template <class T>
-constexpr WholeTiles<T> whole_tiles{rows_of_whole_tile, 2 * MPSGRAPH_VECTOR_BYTES / static_cast<int>(sizeof(T)),
-                                    multiply_whole_rows<T>};
+constexpr WholeTiles<T> whole_tiles{rows_of_whole_tile, 2 * lanes<T>, multiply_whole_rows<T>};
 
 }  // namespace
 

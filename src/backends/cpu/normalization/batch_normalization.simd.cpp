@@ -3,24 +3,17 @@
 // Several rows are processed together, so that per-channel values are
 // loaded once for all of them. Sums are accumulated in float over a limited number of rows, and in double beyond.
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
 
-#if MPSGRAPH_VECTOR_BYTES > 16
-#include <immintrin.h>
-#endif
-
 #include "backends/cpu/normalization/batch_normalization.h"
+#include "backends/cpu/simd.h"
 #include "backends/cpu/streaming_stores.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
-constexpr int64_t W = MPSGRAPH_VECTOR_BYTES / 4;
-typedef float V __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-typedef int32_t I __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-typedef uint32_t U __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-typedef uint16_t S __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES / 2)));
+constexpr int64_t W = lanes<float>;
+using V = Floats;
 
 // Number of rows processed together for sums over one tensor, for sums over two tensors, and for loops that write a
 // tensor. The more tensors share the cache, the fewer rows are processed together.
@@ -30,63 +23,6 @@ constexpr int64_t chunk = 128;  // rows whose sums are accumulated in float befo
 
 // In the functions below, the parameter pack n... is empty for a whole vector. At the end of a row, it holds the number
 // of remaining lanes.
-template <class Bits, class T>
-inline Bits bits_at(const T* p) {
-  Bits v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-template <class Bits, class T>
-inline Bits bits_at(const T* p, int64_t n) {
-  Bits v{};
-  std::memcpy(&v, p, static_cast<size_t>(n) * sizeof(T));
-  return v;
-}
-template <class Bits, class T>
-inline void put_bits(T* p, Bits v) {
-  std::memcpy(p, &v, sizeof v);
-}
-template <class Bits, class T>
-inline void put_bits(T* p, Bits v, int64_t n) {
-  std::memcpy(p, &v, static_cast<size_t>(n) * sizeof(T));
-}
-
-template <class... N>
-inline V load(const float* p, N... n) {
-  return bits_at<V>(p, n...);
-}
-inline U widened(S s) {
-#ifdef __AVX512BW__  // g++ 12 compiles __builtin_convertvector to four instructions instead of this one
-  return (U)_mm512_cvtepu16_epi32((__m256i)s);
-#else
-  return __builtin_convertvector(s, U);
-#endif
-}
-template <class... N>
-inline V load(const BFloat16* p, N... n) {
-  return (V)(widened(bits_at<S>(p, n...)) << 16);
-}
-template <class... N>
-inline void store(float* p, V v, N... n) {
-  put_bits(p, v, n...);
-}
-// Round to bfloat16 with the rules of BFloat16's constructor; the results are in the upper 16 bits of the lanes.
-inline U rounded(V v) {
-  const U u = (U)v;
-  const I is_nan = v != v;
-  return is_nan ? u | 0x400000u : u + 0x7fffu + ((u >> 16) & 1u);
-}
-inline S upper_halves(U u) {
-#ifdef __AVX512BW__
-  return (S)_mm512_cvtepi32_epi16((__m512i)(u >> 16));
-#else
-  return __builtin_convertvector(u >> 16, S);
-#endif
-}
-template <class... N>
-inline void store(BFloat16* p, V v, N... n) {
-  put_bits(p, upper_halves(rounded(v)), n...);
-}
 template <class T, class... N>
 inline void write(T* p, V v, bool past, N... n) {
   if constexpr (std::is_same_v<T, float> && sizeof...(N) == 0)
@@ -94,15 +30,7 @@ inline void write(T* p, V v, bool past, N... n) {
   store(p, v, n...);
 }
 inline V as_stored(const float*, V v) { return v; }
-inline V as_stored(const BFloat16*, V v) { return (V)(rounded(v) & 0xffff0000u); }
-
-// Call f(channel, lanes...) for vectors of channels; `lanes` is passed only for a last vector that is not full.
-template <class F>
-inline void for_lanes(int64_t channels, const F& f) {
-  int64_t c = 0;
-  for (; c + W <= channels; c += W) f(c);
-  if (c < channels) f(c, channels - c);
-}
+inline V as_stored(const BFloat16*, V v) { return std::bit_cast<V>(bfloat16_in_upper_half(v) & 0xffff0000u); }
 
 // Call f(number of rows, first row) for groups of rows and for the remaining single rows; the number is a compile-time
 // constant. If `backwards` is set, the order is from the last row to the first, which reuses the rows that the previous
@@ -150,7 +78,7 @@ inline void add_up(int64_t rows, int64_t channels, float* partial, double* first
     for_groups<group>(std::min(chunk, rows - begin), false, [&](auto n, int64_t row) {
       if (const int64_t next = begin + row + n; is_large && next + group <= rows)
         fetch(next * channels, group * channels);
-      for_lanes(channels, [&](int64_t c, auto... lanes) {
+      for_lanes<float>(channels, [&](int64_t c, auto... lanes) {
         V s = load(a + c, lanes...), t = load(b + c, lanes...);
         const auto add = terms(c, lanes...);
         for (int64_t r = 0; r < n; ++r) add((begin + row + r) * channels + c, s, t);
@@ -218,7 +146,7 @@ template <class T>
 void moments(const T* x, int64_t channels, float* partial, ChannelMoments& m) {
   float* near = m.near;
   const int64_t first = std::clamp<int64_t>(m.rows / 16, 1, 16);
-  for_lanes(channels, [&](int64_t c, auto... lanes) {
+  for_lanes<float>(channels, [&](int64_t c, auto... lanes) {
     V s{};
     for (int64_t row = 0; row < first; ++row) s += load(x + row * channels + c, lanes...);
     store(near + c, s / static_cast<float>(first), lanes...);
@@ -237,7 +165,7 @@ void moments(const T* x, int64_t channels, float* partial, ChannelMoments& m) {
 template <bool has_residual, bool relu, class T>
 void apply_as(const T* x, const T* residual, int64_t rows, int64_t channels, ChannelScale scale, bool past, T* y) {
   for_groups<written_rows>(rows, !past, [=](auto n, int64_t row) {
-    for_lanes(channels, [=](int64_t c, auto... lanes) {
+    for_lanes<float>(channels, [=](int64_t c, auto... lanes) {
       const Channel by(scale, c, lanes...);
       for (int64_t r = 0; r < n; ++r)
         apply_at<has_residual, relu>(x, residual, y, past, by, (row + r) * channels + c, lanes...);
@@ -283,7 +211,7 @@ template <Mask mask, class T>
 void gradient_as(const T* g, const T* x, int64_t rows, int64_t channels, ChannelScale scale, ChannelSlope slopes,
                  bool past, T* dx) {
   for_groups<written_rows>(rows, !past, [=](auto n, int64_t row) {
-    for_lanes(channels, [=](int64_t c, auto... lanes) {
+    for_lanes<float>(channels, [=](int64_t c, auto... lanes) {
       const Channel by(scale, c, lanes...);
       const Slope slope{load(slopes.own + c, lanes...), load(slopes.common + c, lanes...),
                         load(slopes.along + c, lanes...)};
@@ -301,12 +229,6 @@ void gradient(const T* g, const T* x, int64_t rows, int64_t channels, ChannelSca
 }
 
 // ---- planes of one channel
-
-inline double total(V v) {
-  double sum = 0;
-  for (int64_t i = 0; i < W; ++i) sum += static_cast<double>(v[i]);
-  return sum;
-}
 
 // Call f(element, lanes...) for vectors of the elements of channel c. Call between() after a limited number of elements
 // and at the end of each plane.
@@ -340,7 +262,7 @@ void plane_moments(const T* x, const Planes& p, int64_t c, float& mean, float& v
     square += d * d;
   };
   for_plane(p, c, add, [&] {
-    sums += total(sum), squares += total(square);
+    sums += double_sum_of(sum), squares += double_sum_of(square);
     sum = square = V{};
   });
   const double count = static_cast<double>(p.outer * p.inner), beyond = sums / count;
@@ -373,7 +295,7 @@ void plane_sums(const GradientSource<T>& in, const Planes& p, int64_t c, Channel
   const auto over = [&](auto kind, auto two) {
     const auto at = [&](int64_t i, auto... lanes) { sum_at<kind, two>(in, by, i, sum, product, lanes...); };
     for_plane(p, c, at, [&] {
-      of_g += total(sum), of_product += total(product);
+      of_g += double_sum_of(sum), of_product += double_sum_of(product);
       sum = product = V{};
     });
   };

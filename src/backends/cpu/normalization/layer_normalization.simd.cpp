@@ -5,10 +5,10 @@
 // added to sums in double.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <type_traits>
 
 #include "backends/cpu/normalization/layer_normalization.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
@@ -19,39 +19,17 @@ constexpr int64_t block = 2048;  // elements summed in their own type before the
 // it holds the number of remaining lanes, and the other lanes are 0.
 template <class T>
 struct Loops {
-  static constexpr int64_t W = MPSGRAPH_VECTOR_BYTES / sizeof(T);
-  typedef T V __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
+  static constexpr int64_t W = lanes<T>;
+  using V = Vector<T>;
   using Integer = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-  typedef Integer I __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
+  using I = Vector<Integer>;
 
-  static V load(const T* p) {
-    V v;
-    std::memcpy(&v, p, sizeof v);
-    return v;
-  }
-  static V load(const T* p, int64_t n) {
-    V v{};
-    for (int64_t i = 0; i < W - 1; ++i)
-      if (i < n) v[i] = p[i];
-    return v;
-  }
-  static void store(T* p, V v) { std::memcpy(p, &v, sizeof v); }
-  static void store(T* p, V v, int64_t n) {
-    for (int64_t i = 0; i < W - 1; ++i)
-      if (i < n) p[i] = v[i];
-  }
   static V within(V v) { return v; }
   static V within(V v, int64_t n) {
     I lane;
     for (int i = 0; i < W; ++i) lane[i] = i;
     return lane < static_cast<Integer>(n) ? v : V{};
   }
-  static double total(V v) {
-    double sum = 0;
-    for (int64_t i = 0; i < W; ++i) sum += static_cast<double>(v[i]);
-    return sum;
-  }
-
   // Return the sum over a row of the vectors that f(element, lanes...) returns.
   template <class F>
   static double sum_of(int64_t n, const F& f) {
@@ -63,16 +41,9 @@ struct Loops {
       for (; i + 4 * W <= end; i += 4 * W) s0 += f(i), s1 += f(i + W), s2 += f(i + 2 * W), s3 += f(i + 3 * W);
       for (; i + W <= end; i += W) s0 += f(i);
       if (i < end) s1 += f(i, end - i);
-      sum += total((s0 + s1) + (s2 + s3));
+      sum += double_sum_of((s0 + s1) + (s2 + s3));
     }
     return sum;
-  }
-
-  template <class F>
-  static void for_lanes(int64_t n, const F& f) {
-    int64_t i = 0;
-    for (; i + W <= n; i += W) f(i);
-    if (i < n) f(i, n - i);
   }
 
   static void forward(const T* x, int64_t n, const T* gamma, const T* beta, T epsilon, T* y, T* mean, T* variance) {
@@ -87,7 +58,7 @@ struct Loops {
     const T inverse = T{1} / std::sqrt(v + epsilon);
     *mean = m, *variance = v;
     const auto write = [=](auto with_gamma, auto with_beta) {
-      for_lanes(n, [=](int64_t i, auto... lanes) {
+      for_lanes<T>(n, [=](int64_t i, auto... lanes) {
         V scale = V{} + inverse;
         if constexpr (with_gamma) scale *= load(gamma + i, lanes...);
         V result = (load(x + i, lanes...) - m) * scale;
@@ -118,7 +89,7 @@ struct Loops {
     for (int64_t begin = 0; begin < rows.n; begin += block) {
       const int64_t count = std::min(block, rows.n - begin);
       V h_sum[R] = {}, product_sum[R] = {};
-      for_lanes(count, [&](int64_t at, auto... lanes) {
+      for_lanes<T>(count, [&](int64_t at, auto... lanes) {
         const int64_t i = begin + at;
         const V scale = gamma_at(i, lanes...);
         V to_gamma{}, to_beta{};
@@ -134,7 +105,8 @@ struct Loops {
           store(for_beta + i, load(for_beta + i, lanes...) + to_beta, lanes...);
         }
       });
-      for (int64_t r = 0; r < R; ++r) of_h[r] += total(h_sum[r]), of_product[r] += total(product_sum[r]);
+      for (int64_t r = 0; r < R; ++r)
+        of_h[r] += double_sum_of(h_sum[r]), of_product[r] += double_sum_of(product_sum[r]);
     }
     for (int64_t r = 0; r < R; ++r) {
       const double count = static_cast<double>(rows.n);
@@ -142,7 +114,7 @@ struct Loops {
       const T *g = rows.g[r], *x = rows.x[r], *residual = rows.residual[r];
       T* dx = rows.dx[r];
       const auto write = [=, m = mean[r], by = inverse[r]](auto with_residual) {
-        for_lanes(rows.n, [=](int64_t i, auto... lanes) {
+        for_lanes<T>(rows.n, [=](int64_t i, auto... lanes) {
           const V h = load(g + i, lanes...) * gamma_at(i, lanes...);
           V result = by * ((h - common) - (load(x + i, lanes...) - m) * by * along);
           if constexpr (with_residual) result += load(residual + i, lanes...);
@@ -174,6 +146,6 @@ struct Loops {
 }  // namespace
 
 constinit const LayerNormalization layer_normalization{{Loops<float>::forward, Loops<float>::backward},
-                                             {Loops<double>::forward, Loops<double>::backward}};
+                                                       {Loops<double>::forward, Loops<double>::backward}};
 
 }  // namespace mpsgraph::cpu::MPSGRAPH_ISA

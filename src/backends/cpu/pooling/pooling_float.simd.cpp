@@ -7,26 +7,14 @@
 #include <type_traits>
 
 #include "backends/cpu/pooling/pooling_float.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
-constexpr int64_t W = MPSGRAPH_VECTOR_BYTES / 4;
-typedef float V __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-typedef int32_t I __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-
-inline V load(const float* p) {
-  V v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-inline void store(float* p, V v) { std::memcpy(p, &v, sizeof v); }
-inline V load(const float* p, int64_t n) {
-  V v{};
-  std::memcpy(&v, p, static_cast<size_t>(n) * 4);
-  return v;
-}
-inline void store(float* p, V v, int64_t n) { std::memcpy(p, &v, static_cast<size_t>(n) * 4); }
+constexpr int64_t W = lanes<float>;
+using V = Floats;
+using I = Ints;
 
 // The parameter pack n... is empty for a whole vector. For the last, partial vector, it holds the number of remaining
 // lanes.
@@ -109,16 +97,8 @@ void gradient(const float* x, const float* in, const int64_t* offsets, int64_t t
   loop(x, in, offsets, taps, lanes, to);
 }
 
-// Call f(lane, n...) for vectors of lanes; n is passed only for a last vector that is not full.
-template <class F>
-inline void for_lanes(int64_t lanes, const F& f) {
-  int64_t c = 0;
-  for (; c + W <= lanes; c += W) f(c);
-  if (c < lanes) f(c, lanes - c);
-}
-
 void sums(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, float by, float* out) {
-  for_lanes(lanes, [=](int64_t c, auto... n) {
+  for_lanes<float>(lanes, [=](int64_t c, auto... n) {
     V sum{};
     for (int64_t t = 0; t < taps; ++t) sum += load(x + offsets[t] + c, n...);
     store(out + c, sum * by, n...);
@@ -126,7 +106,7 @@ void sums(const float* x, const int64_t* offsets, int64_t taps, int64_t lanes, f
 }
 
 void weighted_sums(const float* in, const int64_t* offsets, const float* by, int64_t taps, int64_t lanes, float* out) {
-  for_lanes(lanes, [=](int64_t c, auto... n) {
+  for_lanes<float>(lanes, [=](int64_t c, auto... n) {
     V sum{};
     for (int64_t t = 0; t < taps; ++t) sum += load(in + offsets[t] + c, n...) * by[t];
     store(out + c, sum, n...);
@@ -166,6 +146,7 @@ void take_first_larger(const float* x, int64_t stride, int64_t n, int32_t index,
 
 }  // namespace
 
-constinit const FloatPooling float_pooling{maxima, first_maxima, gradient, sums, weighted_sums, take_larger, take_first_larger};
+constinit const FloatPooling float_pooling{maxima,        first_maxima, gradient,         sums,
+                                           weighted_sums, take_larger,  take_first_larger};
 
 }  // namespace mpsgraph::cpu::MPSGRAPH_ISA

@@ -3,11 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
-#if MPSGRAPH_VECTOR_BYTES > 16
-#include <immintrin.h>
-#endif
 
 #include "backends/cpu/elementwise/vector_steps.h"
 #include "backends/cpu/recurrent/recurrent_engine.h"
@@ -24,23 +20,14 @@ struct FloatVectors {
   static V load(const float* p) { return MPSGRAPH_ISA::load(p); }
   static void store(float* p, V v) { MPSGRAPH_ISA::store(p, v); }
 #if MPSGRAPH_VECTOR_BYTES == 64
-  static __mmask16 first(int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
-  static V load_part(const float* p, int64_t n) { return std::bit_cast<V>(_mm512_maskz_loadu_ps(first(n), p)); }
-  static void store_part(float* p, V v, int64_t n) { _mm512_mask_storeu_ps(p, first(n), std::bit_cast<__m512>(v)); }
+  static V load_part(const float* p, int64_t n) { return MPSGRAPH_ISA::load(p, n); }
+  static void store_part(float* p, V v, int64_t n) { MPSGRAPH_ISA::store(p, v, n); }
 #else
-  [[gnu::noinline]] static V load_part(const float* p, int64_t n) {
-    float part[W] = {};
-    std::memcpy(part, p, static_cast<size_t>(n) * sizeof(float));
-    return load(part);
-  }
-  [[gnu::noinline]] static void store_part(float* p, V v, int64_t n) {
-    float part[W];
-    store(part, v);
-    std::memcpy(p, part, static_cast<size_t>(n) * sizeof(float));
-  }
+  [[gnu::noinline]] static V load_part(const float* p, int64_t n) { return MPSGRAPH_ISA::load(p, n); }
+  [[gnu::noinline]] static void store_part(float* p, V v, int64_t n) { MPSGRAPH_ISA::store(p, v, n); }
 #endif
   static void transpose(V* rows) { MPSGRAPH_ISA::transpose(rows); }
-  static V splat(float x) { return MPSGRAPH_ISA::splat(x); }
+  static V splat(float x) { return MPSGRAPH_ISA::splat<V>(x); }
   // Return n / d for d from 1e-37 to 1e38, with an error of at most 2 ulp. An AVX-512 division takes as long as ten
   // multiply-adds, so the quotient is computed from an approximate reciprocal.
   [[gnu::always_inline]] static V quotient(V n, V d) {
@@ -86,19 +73,13 @@ struct FloatVectors {
 
   static V nearest(V x) { return Steps::nearest(x); }
   static void store_bytes(uint8_t* to, V x) {
-    typedef uint8_t Bytes __attribute__((vector_size(W)));
-    const Bytes bytes = __builtin_convertvector(to_int(x), Bytes);
-    std::memcpy(to, &bytes, sizeof bytes);
+    using Bytes = Vector<uint8_t, W>;
+    MPSGRAPH_ISA::store(to, __builtin_convertvector(to_int(x), Bytes));
   }
   static V less_zero_points(const int32_t* sums, const int32_t* column_sums, int32_t zero_point,
                             const int32_t* zero_points, int32_t row_term) {
-    const auto integers = [](const int32_t* from) {
-      I v;
-      std::memcpy(&v, from, sizeof v);
-      return v;
-    };
-    I sum = integers(sums) - zero_point * integers(column_sums);
-    if (zero_points) sum += row_term * integers(zero_points);
+    I sum = MPSGRAPH_ISA::load(sums) - zero_point * MPSGRAPH_ISA::load(column_sums);
+    if (zero_points) sum += row_term * MPSGRAPH_ISA::load(zero_points);
     return to_float(sum);
   }
 };

@@ -1,39 +1,21 @@
 // Loops of row_reductions.h.
 // Instruction sets: avx2, avx512.
-#include <immintrin.h>
 
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
 #include "backends/cpu/reduction/row_reductions.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
 template <class T>
 struct Rows {
-  static constexpr int W = MPSGRAPH_VECTOR_BYTES / sizeof(T);
+  static constexpr int W = lanes<T>;
   static constexpr bool floats = std::is_floating_point_v<T>;
-  using Integer = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-  typedef T V __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-  typedef Integer I __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-
-  static V load(const T* p) {
-    V v;
-    std::memcpy(&v, p, sizeof v);
-    return v;
-  }
-  static constexpr int bits_a_lane = MPSGRAPH_VECTOR_BYTES == 64 ? 1 : sizeof(T);
-  static uint32_t bits(I mask) {  // returns a bit mask with bits_a_lane bits per lane
-#if MPSGRAPH_VECTOR_BYTES == 64
-    if constexpr (sizeof(T) == 8) return _mm512_movepi64_mask(reinterpret_cast<__m512i>(mask));
-    return _mm512_movepi32_mask(reinterpret_cast<__m512i>(mask));
-#else
-    return static_cast<uint32_t>(_mm256_movemask_epi8(reinterpret_cast<__m256i>(mask)));
-#endif
-  }
+  using V = Vector<T>;
 
   template <bool maximum>
   static RowExtremum<T> extremum(const T* x, int64_t n) {
@@ -48,7 +30,7 @@ struct Rows {
     };
     V best[chains];
     for (V& v : best) v = start - V{};
-    I nan{};
+    LaneMask<V> nan{};
     const auto take = [&](V& into, V v) {
       if constexpr (floats) nan |= v != v;
       into = better(v, into);
@@ -58,7 +40,7 @@ struct Rows {
       for (int c = 0; c < chains; ++c) take(best[c], load(x + i + c * W));
     for (; i + W <= n; i += W) take(best[0], load(x + i));
     const V all = better(better(best[0], best[1]), better(best[2], best[3]));
-    RowExtremum<T> row{start, bits(nan) != 0};
+    RowExtremum<T> row{start, any(nan)};
     for (int l = 0; l < W; ++l) row.value = better(T(all[l]), row.value);
     for (; i < n; ++i) {
       row.has_nan |= x[i] != x[i];
@@ -71,7 +53,7 @@ struct Rows {
     const V wanted = value - V{};
     int64_t i = 0;
     for (; i + W <= n; i += W)
-      if (const uint32_t found = bits(load(x + i) == wanted)) return i + std::countr_zero(found) / bits_a_lane;
+      if (const uint64_t found = bits_of(load(x + i) == wanted)) return i + std::countr_zero(found);
     while (i < n && !(x[i] == value)) ++i;
     return i;
   }
@@ -85,7 +67,7 @@ struct Rows {
       for (; i + W <= width; i += W) {
         V v = load(result + i);
         for (int r = 0; r < count; ++r) v = take(v, load(rows + r * stride + i));
-        std::memcpy(result + i, &v, sizeof v);
+        store(result + i, v);
       }
       for (; i < width; ++i)
         for (int r = 0; r < count; ++r) result[i] = static_cast<T>(take(result[i], rows[r * stride + i]));
@@ -121,8 +103,8 @@ struct Sums : Rows<T> {
     V sums[chains] = {};
     int64_t i = 0;
     for (; i + chains * W <= n; i += chains * W)
-      for (int c = 0; c < chains; ++c) sums[c] += Rows<T>::load(x + i + c * W);
-    for (; i + W <= n; i += W) sums[0] += Rows<T>::load(x + i);
+      for (int c = 0; c < chains; ++c) sums[c] += load(x + i + c * W);
+    for (; i + W <= n; i += W) sums[0] += load(x + i);
     const V all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     T total = 0;
     for (int l = 0; l < W; ++l) total = static_cast<T>(total + all[l]);

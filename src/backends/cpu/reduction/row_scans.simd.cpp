@@ -3,10 +3,8 @@
 //
 // The cumulative sums within a vector take log2(lanes) additions of shifted copies. The sum of all previous vectors is
 // added last, so that only one addition per vector depends on the previous vector.
-#include <cstring>
-#include <utility>
-
 #include "backends/cpu/reduction/row_scans.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
@@ -29,28 +27,25 @@ struct Product {
 template <class T, class Combine>
 struct Scan {
   using State = typename RowScan<T>::State;
-  static constexpr int W = MPSGRAPH_VECTOR_BYTES / sizeof(State);
-  typedef State V __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-  typedef T E __attribute__((vector_size(W * sizeof(T))));
-  using Lanes = std::make_integer_sequence<int, W>;
+  static constexpr int W = lanes<State>;
+  using V = Vector<State>;
+  using E = Vector<T, W * sizeof(T)>;
 
   static V splat(State x) { return x - V{}; }
   // Shift a vector up by `by` lanes, and fill the lowest lanes with the neutral element.
-  template <int by, int... i>
-  static V up(V v, std::integer_sequence<int, i...>) {
-    return __builtin_shufflevector(v, splat(Combine::neutral), (i < by ? W : i - by)...);
+  template <int by>
+  static V up(V v) {
+    return shuffle<[](int i) { return i < by ? W : i - by; }>(v, splat(Combine::neutral));
   }
-  template <int... i>
-  static V last(V v, std::integer_sequence<int, i...>) {
-    return __builtin_shufflevector(v, v, (i * 0 + W - 1)...);
+  static V last(V v) {
+    return shuffle<[](int) { return W - 1; }>(v, v);
   }
-  template <int... i>
-  static E backwards(E v, std::integer_sequence<int, i...>) {
-    return __builtin_shufflevector(v, v, (W - 1 - i)...);
+  static E backwards(E v) {
+    return shuffle<[](int i) { return W - 1 - i; }>(v, v);
   }
   template <int by = 1>
   static V within(V v) {
-    v = Combine::of(v, up<by>(v, Lanes()));
+    v = Combine::of(v, up<by>(v));
     if constexpr (2 * by < W) return within<2 * by>(v);
     return v;
   }
@@ -61,14 +56,13 @@ struct Scan {
     int64_t k = 0;
     for (; k + W <= n; k += W) {
       const int64_t at = reverse ? n - W - k : k;
-      E v;
-      std::memcpy(&v, x + at, sizeof v);
-      if (reverse) v = backwards(v, Lanes());
+      E v = load_as<E>(x + at);
+      if (reverse) v = backwards(v);
       const V own = within(__builtin_convertvector(v, V));
-      E result = __builtin_convertvector(Combine::of(exclusive ? up<1>(own, Lanes()) : own, before), E);
-      before = Combine::of(before, last(own, Lanes()));
-      if (reverse) result = backwards(result, Lanes());
-      std::memcpy(y + at, &result, sizeof result);
+      E result = __builtin_convertvector(Combine::of(exclusive ? up<1>(own) : own, before), E);
+      before = Combine::of(before, last(own));
+      if (reverse) result = backwards(result);
+      store(y + at, result);
     }
     State state = before[0];
     for (; k < n; ++k) {
@@ -91,11 +85,8 @@ struct Scan {
     for (V& state : states) state = splat(Combine::neutral);
     int64_t k = 0;
     for (; k + chains * W <= n; k += chains * W)
-      for (int c = 0; c < chains; ++c) {
-        E v;
-        std::memcpy(&v, x + k + c * W, sizeof v);
-        states[c] = Combine::of(states[c], __builtin_convertvector(v, V));
-      }
+      for (int c = 0; c < chains; ++c)
+        states[c] = Combine::of(states[c], __builtin_convertvector(load_as<E>(x + k + c * W), V));
     const V all = Combine::of(Combine::of(states[0], states[1]), Combine::of(states[2], states[3]));
     State total = all[0];
     for (int i = 1; i < W; ++i) total = Combine::of(total, State(all[i]));

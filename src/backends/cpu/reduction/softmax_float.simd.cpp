@@ -4,12 +4,7 @@
 // accumulated in double, because a float32 sum of a million equal exponentials would be off in the fourth digit.
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <limits>
-#include <utility>
-#if MPSGRAPH_VECTOR_BYTES > 16
-#include <immintrin.h>
-#endif
 
 #include "backends/cpu/elementwise/vector_steps.h"
 #include "backends/cpu/reduction/softmax_float.h"

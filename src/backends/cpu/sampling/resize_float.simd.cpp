@@ -1,25 +1,18 @@
 // Loops of resize_float.h.
 #include <algorithm>
 #include <cstring>
-#if MPSGRAPH_VECTOR_BYTES > 16
-#include <immintrin.h>
-#endif
 
 #include "backends/cpu/sampling/resize_float.h"
+#include "backends/cpu/simd.h"
 #include "backends/cpu/streaming_stores.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
-constexpr int64_t W = MPSGRAPH_VECTOR_BYTES / 4;
-typedef float V __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
+constexpr int64_t W = lanes<float>;
+using V = Floats;
+using I = Ints;
 
-inline V load(const float* p) {
-  V v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-inline void store(float* p, V v) { std::memcpy(p, &v, sizeof v); }
 // Return a product that the compiler cannot fuse into a multiply-add. The baseline version needs no such protection,
 // because its compiler options already rule out fusing.
 template <class Weight>
@@ -39,13 +32,13 @@ inline void blend_vectors(const float* a, float u, const float* b, float v, int6
   if (i < n) store(y + n - W, blended(a + n - W, u, b + n - W, v));
 }
 
+#if MPSGRAPH_VECTOR_BYTES > 16
 inline float blended(float a, float u, float b, float v) {
   V x{}, y{};
   x[0] = a, y[0] = b;
   return (product(x, u) + product(y, v))[0];
 }
 
-#if MPSGRAPH_VECTOR_BYTES > 16
 void blend(const float* a, float u, const float* b, float v, int64_t n, float* y) {
   if (n >= W) return blend_vectors(a, u, b, v, n, y);
   for (int64_t i = 0; i < n; ++i) y[i] = blended(a[i], u, b[i], v);
@@ -69,12 +62,9 @@ void pixels_of(const int64_t* index, const double* weight, int64_t count, int64_
 #if MPSGRAPH_VECTOR_BYTES == 64
 // Compute pixels that are narrower than a vector.
 void narrow_pixels(const int64_t* index, const double* weight, int64_t count, int64_t inner, const float* x, float* y) {
-  const auto lanes = static_cast<__mmask16>((1u << inner) - 1);
   for (int64_t i = 0; i < count; ++i, index += 2, weight += 2, y += inner) {
-    const V a = _mm512_maskz_loadu_ps(lanes, x + index[0] * inner),
-            b = _mm512_maskz_loadu_ps(lanes, x + index[1] * inner);
-    _mm512_mask_storeu_ps(y, lanes,
-                          product(a, static_cast<float>(weight[0])) + product(b, static_cast<float>(weight[1])));
+    const V a = load(x + index[0] * inner, inner), b = load(x + index[1] * inner, inner);
+    store(y, product(a, static_cast<float>(weight[0])) + product(b, static_cast<float>(weight[1])), inner);
   }
 }
 constexpr int64_t narrowest = 2;
@@ -92,14 +82,6 @@ void pixels(const int64_t* index, const double* weight, int64_t count, int64_t i
 // --- pixels of one element -------------------------------------------------------------------------------------------
 
 #if MPSGRAPH_VECTOR_BYTES > 16
-typedef int32_t I __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-
-inline I load(const int32_t* p) {
-  I v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-
 constexpr int64_t window = 2 * W;  // number of consecutive elements from which the taps of a vector are selected
 
 // Return x[index[i]] in each lane i. All indices must be below `window`, the number of elements that are loaded from x

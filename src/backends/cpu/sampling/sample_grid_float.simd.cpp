@@ -1,34 +1,20 @@
 // Loops of sample_grid_float.h.
 // Instruction sets: avx2, avx512.
-#include <immintrin.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "backends/cpu/sampling/sample_grid_float.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
-constexpr int64_t W = MPSGRAPH_VECTOR_BYTES / 4, block = 64, ahead = 4;
+constexpr int64_t W = lanes<float>, block = 64, ahead = 4;
 // line: bytes of a cache line; most_lines: maximum number of cache lines prefetched per tap
 constexpr int64_t line = 64, most_lines = 8;
-typedef float V __attribute__((vector_size(MPSGRAPH_VECTOR_BYTES)));
-
-inline V load(const float* p) {
-  V v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-inline void store(float* p, V v) { std::memcpy(p, &v, sizeof v); }
-inline V load(const float* p, int64_t n) {
-  V v{};
-  std::memcpy(&v, p, static_cast<size_t>(n) * 4);
-  return v;
-}
-inline void store(float* p, V v, int64_t n) { std::memcpy(p, &v, static_cast<size_t>(n) * 4); }
+using V = Floats;
 
 // Positions along one axis: the indices of the elements before and after each point, and the fraction of the distance
 // between them at which the point lies. The index of an element is -1 if the constant applies instead.

@@ -9,11 +9,6 @@
 #include <cstring>
 #include <limits>
 #include <utility>
-#if MPSGRAPH_VECTOR_BYTES > 16
-#include <immintrin.h>
-#elif defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
 
 #include "backends/cpu/elementwise/vector_steps.h"
 #include "backends/cpu/sort/top_k_float.h"
@@ -81,17 +76,7 @@ Which compare(V v, V limit) {
   if (top) return as_good ? ~(v < limit) : ~(v <= limit);
   return as_good ? v <= limit : v < limit;
 }
-uint64_t bits(Which lanes) {
-#if MPSGRAPH_VECTOR_BYTES == 32
-  return static_cast<uint64_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(lanes)));
-#elif defined(__x86_64__)
-  return static_cast<uint64_t>(_mm_movemask_ps(reinterpret_cast<__m128>(lanes)));
-#else
-  uint64_t result = 0;
-  for (int lane = 0; lane < W; ++lane) result |= static_cast<uint64_t>(lanes[lane] & 1) << lane;
-  return result;
-#endif
-}
+uint64_t bits(Which lanes) { return bits_of(lanes); }
 #endif
 
 template <bool top, bool as_good>

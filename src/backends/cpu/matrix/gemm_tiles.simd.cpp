@@ -1,5 +1,4 @@
-// GEMM micro-kernel (gemm_tiles.h), included once per instruction set with MPSGRAPH_ISA and MPSGRAPH_VECTOR_BYTES
-// defined.
+// GEMM micro-kernel (gemm_tiles.h).
 //
 // Each step along the inner dimension performs one broadcast per row, one load of the panel per vector of columns, and
 // independent multiply-adds that hide each other's latency.
@@ -9,16 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
 
 #include "backends/cpu/matrix/gemm_tiles.h"
+#include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
-
-#include "backends/cpu/vector_square.inc"
 
 #if MPSGRAPH_VECTOR_BYTES == 64
 constexpr int rows_of_tile = 8, vectors_of_tile = 3;  // 24 of 32 registers hold sums
@@ -37,31 +32,9 @@ static_assert(rows_of_tile <= most_gemm_rows);
 
 template <class T>
 struct Tile {
-  // A vector of `n` elements, and its unaligned loads and stores.
-  template <int n>
-  struct Vector {
-    typedef T Value __attribute__((vector_size(n * sizeof(T))));
-    typedef T Loose __attribute__((vector_size(n * sizeof(T)), aligned(sizeof(T)), may_alias));
-    static Value load(const T* from) { return *reinterpret_cast<const Loose*>(from); }
-    static void store(Value v, T* to) { *reinterpret_cast<Loose*>(to) = v; }
-  };
-  static constexpr int lanes = MPSGRAPH_VECTOR_BYTES / sizeof(T), columns = vectors_of_tile * lanes;
+  using V = Vector<T>;
+  static constexpr int lanes = lanes_of<V>, columns = vectors_of_tile * lanes;
   static_assert(columns <= most_gemm_columns);
-  using V = typename Vector<lanes>::Value;
-
-  static V load(const T* from) { return Vector<lanes>::load(from); }
-  static void store(V v, T* to) { Vector<lanes>::store(v, to); }
-
-  static V multiply_add(T a, V b, V sum) {
-#if defined(__aarch64__)  // explicit, because this file is compiled without FP contraction
-    if constexpr (sizeof(T) == 4)
-      return (V)vfmaq_n_f32((float32x4_t)sum, (float32x4_t)b, a);
-    else
-      return (V)vfmaq_n_f64((float64x2_t)sum, (float64x2_t)b, a);
-#else
-    return sum + a * b;
-#endif
-  }
 
   // Call f(row, vector) for all vectors of a tile. The sums must stay in registers, so the loops are unrolled.
   template <int rows, int vectors, class F>
@@ -88,8 +61,9 @@ struct Tile {
     for (int64_t step = 0; step < steps; ++step) {
       V factors[vectors];
       each<1, vectors>([&](int, int v) { factors[v] = load(b + v * lanes); });
-      each<rows, vectors>(
-          [&](int r, int v) { sums[r][v] = multiply_add(by_steps ? a[r] : of_row[r][step], factors[v], sums[r][v]); });
+      each<rows, vectors>([&](int r, int v) {
+        sums[r][v] = multiply_add(factors[v], splat<V>(by_steps ? a[r] : of_row[r][step]), sums[r][v]);
+      });
       a += by_steps ? stride : 0, b += columns;
       __asm__("" : "+r"(a), "+r"(b));  // addresses are constant offsets from these registers
     }
@@ -99,7 +73,7 @@ struct Tile {
       each<rows, vectors>([&](int r, int v) { sums[r][v] += load(residual + r * row_stride + v * lanes); });
     if (epilogue.relu)  // a NaN is not below 0, so it stays NaN
       each<rows, vectors>([&](int r, int v) { sums[r][v] = sums[r][v] < 0 ? V{} : sums[r][v]; });
-    each<rows, vectors>([&](int r, int v) { store(sums[r][v], tile + r * row_stride + v * lanes); });
+    each<rows, vectors>([&](int r, int v) { store(tile + r * row_stride + v * lanes, sums[r][v]); });
   }
 
   using Multiply = void (*)(int64_t steps, const T* a, int64_t stride, const T* b, T* tile, int64_t row_stride,
@@ -123,13 +97,15 @@ struct Tile {
   static void pack(const T* from, int64_t count, int64_t stride, int64_t step_stride, int64_t steps, T* packed) {
     constexpr int most = std::bit_floor(static_cast<unsigned>(width));
     constexpr int piece = std::min(lanes, most), side = std::min(piece, 8);  // columns of a piece and of a square
+    using Piece = Vector<T, piece * sizeof(T)>;
+    using Row = Vector<T, side * sizeof(T)>;
     int64_t step = 0;
     if (stride == 1 && count == width) {
       for (; step < steps; ++step, from += step_stride, packed += width)
 #pragma GCC unroll 4
         for (int first = 0; first < width; first += piece) {
           const int i = first < width - piece ? first : width - piece;
-          Vector<piece>::store(Vector<piece>::load(from + i), packed + i);
+          store(packed + i, load_as<Piece>(from + i));
         }
       return;
     }
@@ -138,10 +114,10 @@ struct Tile {
       for (int64_t first = 0; first < count; first += side) {
         const int64_t i = first < count - side ? first : count - side;
         for (int64_t s = 0; s < whole; s += side) {
-          typename Vector<side>::Value square[side];
-          for (int r = 0; r < side; ++r) square[r] = Vector<side>::load(from + (i + r) * stride + s);
+          Row square[side];
+          for (int r = 0; r < side; ++r) square[r] = load_as<Row>(from + (i + r) * stride + s);
           transpose(square);
-          for (int r = 0; r < side; ++r) Vector<side>::store(square[r], packed + (s + r) * width + i);
+          for (int r = 0; r < side; ++r) store(packed + (s + r) * width + i, square[r]);
         }
       }
       for (; step < whole; ++step, packed += width)
@@ -162,7 +138,7 @@ constexpr GemmTiles<T> gemm_tiles{rows_of_tile,
                                   Tile<T>::part,
                                   Tile<T>::template pack<rows_of_tile>,
                                   Tile<T>::template pack<Tile<T>::columns>};
-const GemmTiles<float> gemm_tiles_float = gemm_tiles<float>;
-const GemmTiles<double> gemm_tiles_double = gemm_tiles<double>;
+constinit const GemmTiles<float> gemm_tiles_float = gemm_tiles<float>;
+constinit const GemmTiles<double> gemm_tiles_double = gemm_tiles<double>;
 
 }  // namespace mpsgraph::cpu::MPSGRAPH_ISA
