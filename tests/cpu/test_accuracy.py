@@ -1,6 +1,6 @@
 """Test the accuracy of float32 element-wise functions in ulps (units in the last place) relative to float64.
 
-The bounds are those stated in the comments of vector_math.h and tile_functions_guarded.inc. They apply to both
+The bounds are those stated in the comments of vector_math.h and tile_functions_guarded.h. They apply to both
 implementations: generated code, and the tile functions that the reference kernels use.
 """
 

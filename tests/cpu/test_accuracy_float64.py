@@ -1,6 +1,6 @@
 """Test the accuracy of float64 functions in ulps (units in the last place) relative to the C library's long double.
 
-The bounds are those stated in the comments of double_math.h and double_functions.inc. On processors with AVX2, the
+The bounds are those stated in the comments of double_math.h and double_functions.simd.cpp. On processors with AVX2, the
 functions in both files run as generated code. The reference uses compiled loops, or the C library on processors without
 AVX2.
 """

@@ -135,8 +135,8 @@ def test_architecture_map_lists_every_folder(folder: str):
 
 
 THIRD_PARTY = [  # Patterns of third-party headers and of the files in src that may include them.
-    (r"omp\.h", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
-    (r"immintrin|\w*mmintrin|arm_neon", r"backends/cpu/(\w+/)?\w+\.(cpp|h|inc)"),
+    (r"omp\.h", r"backends/cpu/(\w+/)?\w+\.(cpp|h)"),
+    (r"immintrin|\w*mmintrin|arm_neon", r"backends/cpu/(\w+/)?\w+(\.simd)?\.(cpp|h)"),
     (r"nlohmann/", r"runtime/json\.h"),
     (r"pybind11/", r"bindings/\w+\.(cpp|h)"),
     (r"Python\.h", r"bindings/\w+\.(cpp|h)"),
@@ -219,30 +219,45 @@ def test_decision_records_are_numbered_and_listed():
         assert all(body.strip() for body in sections[1::2]), f"{name} has an empty section"
 
 
-VECTOR_FILES = [p for p in source_files("src/backends/cpu", suffixes={".cpp"}) if re.search(r"_avx(2|512)$", p.stem)]
+VECTOR_FILE = re.compile(r"(\.simd|_avx2|_avx512|_avx512_bf16)\.cpp$")  # compiled for more than the baseline
+VECTOR_FILES = [p for p in source_files("src/backends/cpu", suffixes={".cpp"}) if VECTOR_FILE.search(p.name)]
 
 
-@pytest.mark.parametrize("path", VECTOR_FILES, ids=lambda p: p.stem)
-def test_instruction_set_specific_files_do_not_include_the_graph(path: Path):
-    assert len(VECTOR_FILES) > 40
+def all_includes(path: Path) -> set[str]:
+    """Return the headers of the project that a file includes, directly or through other headers."""
     seen, left = set(), quoted_includes(path)
     while left:
         include = left.pop()
         if include not in seen:
             seen.add(include)
             left += quoted_includes((PUBLIC if include.startswith("mpsgraph/") else SRC) / include)
+    return seen
+
+
+@pytest.mark.parametrize("path", VECTOR_FILES, ids=lambda p: p.stem)
+def test_instruction_set_specific_files_do_not_include_the_graph(path: Path):
+    assert len(VECTOR_FILES) > 30
     graph = {"backends/cpu/kernel.h", "core/definition.h", "mpsgraph/core/graph.h", "mpsgraph/core/builder.h"}
-    assert not seen & graph, "vectorized loops must not include graph headers, see `half_types.h` in ARCHITECTURE.md"
+    assert not all_includes(path) & graph, (
+        "vectorized loops must not include graph headers, see `half_types.h` in ARCHITECTURE.md"
+    )
 
 
 def test_build_files_do_not_target_the_build_machine():
     flag = "-march=" + "native"
     assert not [relative(p) for p in text_files() if p.name in {"CMakeLists.txt", "Makefile"} and flag in p.read_text()]
+
+
+def test_vector_intrinsics_are_only_in_vector_kernels_and_their_headers():
+    """Other files are compiled for the baseline instruction set, which does not have these instructions."""
+    headers = set()
     for path in CXX_FILES:
-        if re.search(r"_mm256_|_mm512_|__m256|__m512", path.read_text()):
-            assert re.search(r"_avx(2|512)\.cpp$|\.inc$", path.name), (
-                f"{relative(path)}: vector intrinsics belong in *_avx2.cpp, *_avx512.cpp or *.inc"
-            )
+        if re.search(r"_mm256_|_mm512_|__m256|__m512", path.read_text()) and not VECTOR_FILE.search(path.name):
+            assert path.suffix == ".h", f"{relative(path)}: vector intrinsics belong in *.simd.cpp or *_avx2.cpp"
+            headers.add(str(path.relative_to(SRC)))
+    cpu = source_files("src/backends/cpu", suffixes={".cpp"})
+    wrong = {relative(p): found for p in cpu if not VECTOR_FILE.search(p.name) and (found := all_includes(p) & headers)}
+    assert "backends/cpu/simd.h" in headers and not wrong, f"only vector kernels may include these headers: {wrong}"
 
 
 # --- operation family names -------------------------------------------------------------------------------------------

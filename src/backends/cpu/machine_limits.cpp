@@ -58,16 +58,14 @@ double copy_rate() {
   });
 }
 
-const ArithmeticLoops& loops() { return MPSGRAPH_BY_INSTRUCTION_SET(arithmetic_loops); }
-
 }  // namespace
 
 runtime::DeviceLimits measure_limits() {
   const FlushToZero flush;
   runtime::DeviceLimits limits;
   limits.bandwidth = copy_rate();
-  limits.flops[DType::float32] = arithmetic_rate(loops().float32);
-  limits.flops[DType::float64] = arithmetic_rate(loops().float64);
+  limits.flops[DType::float32] = arithmetic_rate(arithmetic_loops().float32);
+  limits.flops[DType::float64] = arithmetic_rate(arithmetic_loops().float64);
 #if defined(__x86_64__)
   if (instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16"))
     limits.flops[DType::bfloat16] = arithmetic_rate(avx512::bfloat16_loop);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::runtime {
 struct DeviceLimits;
 }
@@ -14,14 +16,8 @@ struct ArithmeticLoops {
   double (*float32)(int64_t rounds);
   double (*float64)(int64_t rounds);
 };
-namespace baseline {
-extern const ArithmeticLoops arithmetic_loops;
-}
-namespace avx2 {
-extern const ArithmeticLoops arithmetic_loops;
-}
+MPSGRAPH_VECTOR_TABLE(ArithmeticLoops, arithmetic_loops);
 namespace avx512 {
-extern const ArithmeticLoops arithmetic_loops;
 double bfloat16_loop(int64_t rounds);  // requires AVX512_BF16
 double integer_loop(int64_t rounds);   // 8-bit products summed in int32; requires AVX512_VNNI
 }  // namespace avx512

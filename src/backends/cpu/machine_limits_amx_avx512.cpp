@@ -1,12 +1,9 @@
 // Peak arithmetic of AMX.
-#include <immintrin.h>
-
+#include "backends/cpu/amx_registers.h"
 #include "backends/cpu/machine_limits.h"
 
 namespace mpsgraph::cpu::amx {
 namespace {
-
-#include "backends/cpu/amx_registers.inc"
 
 constexpr double sums = side * side, at_once = 4;
 

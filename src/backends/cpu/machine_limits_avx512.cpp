@@ -1,12 +1,14 @@
-// Peak arithmetic of AVX-512.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#define MPSGRAPH_CHAINS 24
-#include "backends/cpu/machine_limits.inc"
-
+// Peak arithmetic of the bfloat16 and 8-bit extensions of AVX-512.
 #include <immintrin.h>
 
+#include "backends/cpu/machine_limits.h"
+
 namespace mpsgraph::cpu::avx512 {
+namespace {
+
+constexpr int chains = 24;  // independent chains, as in machine_limits.simd.cpp
+
+}  // namespace
 
 // All loops over chains are unrolled, including the initialization, because the compiler would keep an array that is
 // indexed by a variable in memory instead of registers.

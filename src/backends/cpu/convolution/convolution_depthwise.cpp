@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "backends/cpu/convolution/convolution_depthwise_loops.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/streaming_stores.h"
@@ -266,11 +265,6 @@ class DepthwiseDataGradient final : public Kernel {
 };
 
 }  // namespace
-
-const DepthwiseFunctions& depthwise_functions() {
-  static const DepthwiseFunctions& functions = MPSGRAPH_BY_INSTRUCTION_SET(depthwise_functions);
-  return functions;
-}
 
 bool is_depthwise(const ConvolutionPlan& p) {
   return p.groups > 1 && p.inputs == 1 && p.outputs == 1 && p.x.sc == 1 && p.y.sc == 1;

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 // Arguments for one pixel: to[c] = (before ? before[c] : 0) + the sum over taps t of rows[t][c] * weights[t][c], for
@@ -63,17 +65,6 @@ struct DepthwiseFunctions {
   void (*pad)(const PaddedRows& rows);
   bool two_rows;  // supports pairs of result rows, for 3 x 3 adjacent taps
 };
-namespace baseline {
-extern const DepthwiseFunctions depthwise_functions;
-}
-namespace avx2 {
-extern const DepthwiseFunctions depthwise_functions;
-}
-namespace avx512 {
-extern const DepthwiseFunctions depthwise_functions;
-}
-
-// Return the loops for this processor.
-const DepthwiseFunctions& depthwise_functions();
+MPSGRAPH_VECTOR_TABLE(DepthwiseFunctions, depthwise_functions);
 
 }  // namespace mpsgraph::cpu

@@ -5,7 +5,7 @@
 // summed. Rows are addressed through pointers, so there is no im2col; the other operand is packed into panels
 // [step][columns][group]. The inner dimension advances in steps of `group` factors, four bytes of a row: one float32,
 // or two bfloat16 that one instruction multiplies and accumulates. If that instruction is slower than two float32
-// multiply-adds, bfloat16 is widened when it is loaded. With AMX, a tile has 32 rows (amx_products.inc).
+// multiply-adds, bfloat16 is widened when it is loaded. With AMX, a tile has 32 rows (amx_products.h).
 #pragma once
 
 #include <algorithm>

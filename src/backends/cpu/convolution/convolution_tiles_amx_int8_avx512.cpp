@@ -1,16 +1,15 @@
 // 8-bit integer convolution micro-kernels in AMX tile registers. AMX also multiplies signed rows.
 #include <immintrin.h>
 
-#include <algorithm>
-#include <cstring>
-
+#include "backends/cpu/convolution/amx_products.h"
 #include "backends/cpu/convolution/convolution_integers.h"
+#include "backends/cpu/convolution/integer_epilogue.h"
 
 namespace mpsgraph::cpu::amx_int8 {
 namespace {
 
-#include "backends/cpu/convolution/amx_products.inc"
-#include "backends/cpu/convolution/integer_epilogue.inc"
+using namespace amx;
+using avx512::finish_row;
 
 constexpr int columns = IntegerTiles::columns;
 static_assert(columns == 2 * side && IntegerTiles::group == word && IntegerTiles::most_rows == most_rows);

@@ -1,6 +1,6 @@
 // 8-bit integer convolution micro-kernels with AVX-512 VNNI.
 //
-// As in convolution_tiles.inc, a tile is two vectors wide, and each of its vectors of sums has its own register.
+// As in convolution_micro_kernels.h, a tile is two vectors wide, and each of its vectors of sums has its own register.
 #include <immintrin.h>
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/cpu/convolution/convolution_integers.h"
+#include "backends/cpu/convolution/integer_epilogue.h"
 
 namespace mpsgraph::cpu::avx512_vnni {
 namespace {
@@ -23,7 +24,7 @@ __m512i four_of_row(const uint8_t* from) {
   return Turn ? _mm512_xor_si512(all, _mm512_set1_epi8(static_cast<char>(0x80))) : all;
 }
 
-#include "backends/cpu/convolution/integer_epilogue.inc"
+using avx512::finish_row;
 
 template <int R, bool Turn>
 void multiply_rows(const uint8_t* const* rows, const TileRun* runs, int64_t run_count, const int8_t* panel,

@@ -10,12 +10,8 @@
 namespace mpsgraph::cpu {
 
 const WinogradTransforms* winograd_transforms(int results, int taps) {
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return avx512::winograd_transforms(results, taps);
-  if (instruction_set() == "AVX2") return avx2::winograd_transforms(results, taps);
-#endif
-  static_cast<void>(results), static_cast<void>(taps);
-  return nullptr;
+  const FindWinogradTransforms* find = find_winograd_transforms();
+  return find ? (*find)(results, taps) : nullptr;
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "backends/cpu/convolution/convolution_tiles.h"
+#include "backends/cpu/instruction_set.h"
 
 namespace mpsgraph::cpu {
 
@@ -40,11 +41,8 @@ constexpr int most_winograd_points = 7;  // maximum points per axis
 // Return the transforms for this processor, or null if there are none for this tile and filter size.
 const WinogradTransforms* winograd_transforms(int results, int taps);
 
-namespace avx2 {
-const WinogradTransforms* winograd_transforms(int results, int taps);
-}
-namespace avx512 {
-const WinogradTransforms* winograd_transforms(int results, int taps);
-}
+// The same for each instruction set.
+using FindWinogradTransforms = const WinogradTransforms* (*)(int results, int taps);
+MPSGRAPH_AVX_TABLE(FindWinogradTransforms, find_winograd_transforms);
 
 }  // namespace mpsgraph::cpu

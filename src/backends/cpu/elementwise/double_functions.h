@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/elementwise/tile_functions.h"
+#include "backends/cpu/instruction_set.h"
 
 namespace mpsgraph::cpu {
 
@@ -11,14 +12,6 @@ struct DoubleFunctions {  // a member is null if its function is not vectorized
   TileFunction power[4] = {};  // indexed by a ScalarMask of the operands
 };
 
-namespace baseline {
-inline constexpr DoubleFunctions double_functions;
-}
-namespace avx2 {
-extern const DoubleFunctions double_functions;
-}
-namespace avx512 {
-extern const DoubleFunctions double_functions;
-}
+MPSGRAPH_AVX_TABLE(DoubleFunctions, double_functions);
 
 }  // namespace mpsgraph::cpu

@@ -115,7 +115,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Return the vectorized float64 function of kind `k`, or null if there is none.
 TileFunction double_function(std::string_view k, ScalarMask m) {
-  static const DoubleFunctions& functions = MPSGRAPH_BY_INSTRUCTION_SET(double_functions);
+  static const DoubleFunctions functions = double_functions() ? *double_functions() : DoubleFunctions{};
   return k == "exponent"    ? functions.exponent
          : k == "logarithm" ? functions.logarithm
          : k == "tanh"      ? functions.tanh
@@ -478,11 +478,6 @@ TileFunction cast_function(DType from, DType to) {
 
 TileFunction round_function(DType half) {
   return half == DType::float16 ? round_loop<DType::float16> : round_loop<DType::bfloat16>;
-}
-
-const FloatFunctions& float_functions() {
-  static const FloatFunctions& best = MPSGRAPH_BY_INSTRUCTION_SET(functions());
-  return best;
 }
 
 }  // namespace mpsgraph::cpu

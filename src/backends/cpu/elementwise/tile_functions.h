@@ -1,13 +1,14 @@
 // Tile functions: the vectorized inner loops of fused element-wise kernels.
 //
-// Each function applies one operation to n consecutive elements. The float32 functions are compiled three times from
-// tile_functions_float.inc (baseline, AVX2, AVX-512) and selected at run time; other types use plain loops. Half
-// precision is computed in float32 between a load and a store.
+// Each function applies one operation to n consecutive elements. The float32 functions are compiled for each
+// instruction set (tile_functions_float.simd.cpp); other types use plain loops. Half precision is computed in float32
+// between a load and a store.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
+#include "backends/cpu/instruction_set.h"
 #include "mpsgraph/core/types.h"
 
 namespace mpsgraph::cpu {
@@ -50,16 +51,6 @@ struct FloatFunctions {  // functions of one instruction set
   // Fills memory with a repeated 16-byte pattern; `bytes` need not be a multiple of 16.
   void (*repeat)(void* to, const void* pattern, size_t bytes);
 };
-const FloatFunctions& float_functions();  // returns the functions for the best available instruction set
-
-namespace baseline {
-const FloatFunctions& functions();
-}
-namespace avx2 {
-const FloatFunctions& functions();
-}
-namespace avx512 {
-const FloatFunctions& functions();
-}
+MPSGRAPH_VECTOR_TABLE(FloatFunctions, float_functions);
 
 }  // namespace mpsgraph::cpu

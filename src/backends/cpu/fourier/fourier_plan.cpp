@@ -1,6 +1,5 @@
 // Fourier plans: radices, twiddle factors, and convolutions, all computed in double, and the choice of instruction set.
 #include "backends/cpu/fourier/fourier_plan.h"
-#include "backends/cpu/instruction_set.h"
 
 #include <algorithm>
 #include <array>
@@ -139,9 +138,9 @@ HalfPlan<T>::HalfPlan(int64_t n) : half(n / 2) {
 template <class T>
 const FourierFunctions<T>& fourier_functions() {
   if constexpr (std::is_same_v<T, float>)
-    return MPSGRAPH_BY_INSTRUCTION_SET(fourier_float());
+    return fourier_float();
   else
-    return MPSGRAPH_BY_INSTRUCTION_SET(fourier_double());
+    return fourier_double();
 }
 
 template struct LanePlan<float>;

@@ -14,6 +14,8 @@
 #include <new>
 #include <vector>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 // Return exp(-2 pi i k / n), exact on the axes.
@@ -136,17 +138,7 @@ struct FourierFunctions {
 template <class T>
 const FourierFunctions<T>& fourier_functions();  // returns the functions for the best available instruction set
 
-namespace baseline {
-const FourierFunctions<float>& fourier_float();
-const FourierFunctions<double>& fourier_double();
-}  // namespace baseline
-namespace avx2 {
-const FourierFunctions<float>& fourier_float();
-const FourierFunctions<double>& fourier_double();
-}  // namespace avx2
-namespace avx512 {
-const FourierFunctions<float>& fourier_float();
-const FourierFunctions<double>& fourier_double();
-}  // namespace avx512
+MPSGRAPH_VECTOR_TABLE(FourierFunctions<float>, fourier_float);
+MPSGRAPH_VECTOR_TABLE(FourierFunctions<double>, fourier_double);
 
 }  // namespace mpsgraph::cpu

@@ -95,7 +95,7 @@ std::unique_ptr<Kernel> lower_gather(Lowering& lowering) {
 FindPositions find_positions(const NdPicks& p, DType indices) {
   if (p.depth < 1 || p.depth > NdPositions::deepest || p.n > INT32_MAX) return nullptr;
   if (indices != DType::int32 && indices != DType::int64) return nullptr;
-  const NdPositions& of = MPSGRAPH_BY_INSTRUCTION_SET(nd_positions);
+  const NdPositions& of = nd_positions();
   return (indices == DType::int32 ? of.of_int32 : of.of_int64)[p.depth - 1];
 }
 

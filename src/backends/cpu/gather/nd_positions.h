@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 // For each pick i (an index vector), set positions[i] to its flat position in axes of the given `lengths`, or to -1 if
@@ -15,14 +17,6 @@ struct NdPositions {
   FindPositions of_int32[deepest], of_int64[deepest];  // functions by index type, for 1, 2, or 3 indices per pick
 };
 
-namespace baseline {
-extern const NdPositions nd_positions;
-}
-namespace avx2 {
-extern const NdPositions nd_positions;
-}
-namespace avx512 {
-extern const NdPositions nd_positions;
-}
+MPSGRAPH_VECTOR_TABLE(NdPositions, nd_positions);
 
 }  // namespace mpsgraph::cpu

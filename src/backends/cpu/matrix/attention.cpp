@@ -22,8 +22,6 @@
 
 namespace mpsgraph::cpu {
 
-const AttentionTiles& attention_tiles() { return MPSGRAPH_BY_INSTRUCTION_SET(attention_tiles); }
-
 const AttentionTiles* attention_tiles_of_bfloat16() {
 #if defined(__x86_64__)
   static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16");

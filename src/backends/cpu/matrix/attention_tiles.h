@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 // Sizes and options shared by all work items of one attention operation.
@@ -74,18 +76,9 @@ struct AttentionTiles {
 
 inline int64_t padded(int64_t n, int64_t lanes) { return (n + lanes - 1) / lanes * lanes; }
 
-const AttentionTiles& attention_tiles();  // returns the functions for the best available instruction set
 const AttentionTiles* attention_tiles_of_bfloat16();  // returns null if the processor lacks bfloat16 dot products
 
-namespace baseline {
-extern const AttentionTiles attention_tiles;
-}
-namespace avx2 {
-extern const AttentionTiles attention_tiles;
-}
-namespace avx512 {
-extern const AttentionTiles attention_tiles;
-}
+MPSGRAPH_VECTOR_TABLE(AttentionTiles, attention_tiles);
 namespace avx512_bf16 {
 extern const AttentionTiles attention_tiles;
 }

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 constexpr int64_t eliminated_columns = 16;  // maximum columns per block
@@ -15,17 +17,7 @@ constexpr int64_t eliminated_columns = 16;  // maximum columns per block
 template <class T>
 using Eliminate = void (*)(T* columns, int64_t n, int64_t first, int64_t count, int64_t* exchanged);
 
-namespace baseline {
-extern const Eliminate<float> eliminate_float;
-extern const Eliminate<double> eliminate_double;
-}  // namespace baseline
-namespace avx2 {
-extern const Eliminate<float> eliminate_float;
-extern const Eliminate<double> eliminate_double;
-}  // namespace avx2
-namespace avx512 {
-extern const Eliminate<float> eliminate_float;
-extern const Eliminate<double> eliminate_double;
-}  // namespace avx512
+MPSGRAPH_VECTOR_TABLE(Eliminate<float>, eliminate_float);
+MPSGRAPH_VECTOR_TABLE(Eliminate<double>, eliminate_double);
 
 }  // namespace mpsgraph::cpu

@@ -201,13 +201,11 @@ void multiply_packed(const Matrix<const T>& a, const Matrix<const T>& b, const M
 
 template <>
 const GemmTiles<float>& gemm_tiles() {
-  static const GemmTiles<float>& tiles = MPSGRAPH_BY_INSTRUCTION_SET(gemm_tiles_float);
-  return tiles;
+  return gemm_tiles_float();
 }
 template <>
 const GemmTiles<double>& gemm_tiles() {
-  static const GemmTiles<double>& tiles = MPSGRAPH_BY_INSTRUCTION_SET(gemm_tiles_double);
-  return tiles;
+  return gemm_tiles_double();
 }
 
 template <class T>

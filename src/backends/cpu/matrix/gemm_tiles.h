@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 // The epilogue of a product. A type without functions, because this header is compiled for each instruction set.
@@ -33,17 +35,7 @@ struct GemmTiles {
 constexpr int most_gemm_rows = 14, most_gemm_columns = 48;
 constexpr int64_t most_gemm_steps = 256;
 
-namespace baseline {
-extern const GemmTiles<float> gemm_tiles_float;
-extern const GemmTiles<double> gemm_tiles_double;
-}  // namespace baseline
-namespace avx2 {
-extern const GemmTiles<float> gemm_tiles_float;
-extern const GemmTiles<double> gemm_tiles_double;
-}  // namespace avx2
-namespace avx512 {
-extern const GemmTiles<float> gemm_tiles_float;
-extern const GemmTiles<double> gemm_tiles_double;
-}  // namespace avx512
+MPSGRAPH_VECTOR_TABLE(GemmTiles<float>, gemm_tiles_float);
+MPSGRAPH_VECTOR_TABLE(GemmTiles<double>, gemm_tiles_double);
 
 }  // namespace mpsgraph::cpu

@@ -21,9 +21,9 @@ namespace {
 template <class T>
 const WholeTiles<T>& whole_tiles() {
   if constexpr (sizeof(T) == 4)
-    return MPSGRAPH_BY_INSTRUCTION_SET(tiles_of_32_bits)();
+    return tiles_of_32_bits();
   else
-    return MPSGRAPH_BY_INSTRUCTION_SET(tiles_of_64_bits)();
+    return tiles_of_64_bits();
 }
 
 template <class T>

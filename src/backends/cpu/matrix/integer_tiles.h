@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 template <class T>
@@ -15,17 +17,7 @@ struct WholeTiles {
                    int64_t out_stride, int width);
 };
 
-namespace baseline {
-const WholeTiles<uint32_t>& tiles_of_32_bits();
-const WholeTiles<uint64_t>& tiles_of_64_bits();
-}  // namespace baseline
-namespace avx2 {
-const WholeTiles<uint32_t>& tiles_of_32_bits();
-const WholeTiles<uint64_t>& tiles_of_64_bits();
-}  // namespace avx2
-namespace avx512 {
-const WholeTiles<uint32_t>& tiles_of_32_bits();
-const WholeTiles<uint64_t>& tiles_of_64_bits();
-}  // namespace avx512
+MPSGRAPH_VECTOR_TABLE(WholeTiles<uint32_t>, tiles_of_32_bits);
+MPSGRAPH_VECTOR_TABLE(WholeTiles<uint64_t>, tiles_of_64_bits);
 
 }  // namespace mpsgraph::cpu

@@ -22,9 +22,9 @@ constexpr int64_t block = eliminated_columns;
 template <class V>
 Eliminate<V> elimination() {
   if constexpr (std::is_same_v<V, float>)
-    return MPSGRAPH_BY_INSTRUCTION_SET(eliminate_float);
+    return eliminate_float();
   else
-    return MPSGRAPH_BY_INSTRUCTION_SET(eliminate_double);
+    return eliminate_double();
 }
 
 // Applies the elimination of a block of columns to all rows of `a`: to each row, adds the sum, over all p < count, of

@@ -22,9 +22,9 @@ namespace {
 template <class T>
 const BatchNormalization<T>& loops() {
   if constexpr (std::is_same_v<T, float>)
-    return MPSGRAPH_BY_INSTRUCTION_SET(float_batch_normalization);
+    return float_batch_normalization();
   else
-    return MPSGRAPH_BY_INSTRUCTION_SET(bfloat16_batch_normalization);
+    return bfloat16_batch_normalization();
 }
 
 template <class F>

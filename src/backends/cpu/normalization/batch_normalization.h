@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "backends/cpu/half_types.h"
+#include "backends/cpu/instruction_set.h"
 
 namespace mpsgraph::cpu {
 
@@ -77,17 +78,7 @@ struct BatchNormalization {
                          ChannelSlope slope, T* dx);
 };
 
-namespace baseline {
-extern const BatchNormalization<float> float_batch_normalization;
-extern const BatchNormalization<BFloat16> bfloat16_batch_normalization;
-}  // namespace baseline
-namespace avx2 {
-extern const BatchNormalization<float> float_batch_normalization;
-extern const BatchNormalization<BFloat16> bfloat16_batch_normalization;
-}  // namespace avx2
-namespace avx512 {
-extern const BatchNormalization<float> float_batch_normalization;
-extern const BatchNormalization<BFloat16> bfloat16_batch_normalization;
-}  // namespace avx512
+MPSGRAPH_VECTOR_TABLE(BatchNormalization<float>, float_batch_normalization);
+MPSGRAPH_VECTOR_TABLE(BatchNormalization<BFloat16>, bfloat16_batch_normalization);
 
 }  // namespace mpsgraph::cpu

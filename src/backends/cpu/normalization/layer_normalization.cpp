@@ -14,7 +14,6 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/elementwise/tile_functions.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {
@@ -27,7 +26,7 @@ constexpr int64_t most_parts = 32;
 
 template <class T>
 const LayerLoops<T>& layer_loops() {
-  return MPSGRAPH_BY_INSTRUCTION_SET(layer_normalization).template of<T>();
+  return layer_normalization().template of<T>();
 }
 
 // The rows of the input, divided into parts.

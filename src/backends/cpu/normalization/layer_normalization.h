@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 constexpr int64_t rows_together = 4;  // maximum number of rows that the gradient processes together
@@ -43,14 +45,6 @@ struct LayerNormalization {
   }
 };
 
-namespace baseline {
-extern const LayerNormalization layer_normalization;
-}
-namespace avx2 {
-extern const LayerNormalization layer_normalization;
-}
-namespace avx512 {
-extern const LayerNormalization layer_normalization;
-}
+MPSGRAPH_VECTOR_TABLE(LayerNormalization, layer_normalization);
 
 }  // namespace mpsgraph::cpu

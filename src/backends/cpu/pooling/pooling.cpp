@@ -4,19 +4,9 @@
 // planes of a gradient, or blocks of a plane's lanes, so that the contributions of overlapping windows are added in a
 // fixed order. Half precision is summed in float.
 
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/pooling/pooling_maxima.h"
 
 namespace mpsgraph::cpu {
-
-const FloatPooling& float_pooling() {
-#ifdef __x86_64__
-  static const bool fast = instruction_set() != "baseline";
-  if (fast) return avx2::float_pooling;
-#endif
-  return baseline::float_pooling;
-}
-
 namespace {
 
 // Return the maximum of m and n contiguous elements.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 struct FloatPooling {
@@ -32,12 +34,6 @@ struct FloatPooling {
                             int32_t* at);
 };
 
-namespace baseline {
-extern const FloatPooling float_pooling;
-}
-namespace avx2 {
-extern const FloatPooling float_pooling;
-}
-const FloatPooling& float_pooling();  // returns the loops for this processor
+MPSGRAPH_SHORT_VECTOR_TABLE(FloatPooling, float_pooling);
 
 }  // namespace mpsgraph::cpu

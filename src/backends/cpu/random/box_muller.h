@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/random/philox.h"
 
 namespace mpsgraph::cpu {
@@ -96,11 +97,6 @@ inline void box_muller(const uint32_t* x, double* out) {
 
 // Turns each pair of random words into two standard normals.
 using Normals = void (*)(const uint32_t* words, int64_t pairs, float* out);
-namespace baseline {
-extern const Normals normals;
-}
-namespace avx2 {
-extern const Normals normals;
-}
+MPSGRAPH_SHORT_VECTOR_TABLE(Normals, normals);
 
 }  // namespace mpsgraph::cpu

@@ -7,7 +7,6 @@
 // value * standard_deviation + mean for normals. The bounds of truncated normals apply before scaling.
 
 #include "backends/cpu/dispatch.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/random/box_muller.h"
 #include "backends/cpu/random/philox.h"
@@ -16,15 +15,6 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t chunk_blocks = 64;  // few enough that the words of a chunk fit on the stack
-
-Normals normals() {
-#ifdef __x86_64__
-  static const Normals function = instruction_set() == "baseline" ? baseline::normals : avx2::normals;
-  return function;
-#else
-  return baseline::normals;
-#endif
-}
 
 // The final scaling of all float distributions, rounded to T after each operation.
 template <class T>

@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "backends/cpu/dispatch.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/recurrent/recurrent_engine.h"
@@ -22,7 +21,7 @@ namespace {
 template <class T>
 const RecurrentEngine<T>& engine() {
   if constexpr (std::is_same_v<T, float>) {
-    return MPSGRAPH_BY_INSTRUCTION_SET(recurrent_engine);
+    return recurrent_engine();
   } else {
     static constexpr RecurrentEngine<T> plain = RecurrentSteps<Scalars<T>>::engine();
     return plain;

@@ -10,21 +10,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/recurrent/recurrent_job.h"
 #include "backends/cpu/recurrent/recurrent_panels.h"
 #include "backends/cpu/recurrent/recurrent_products.h"
 
 namespace mpsgraph::cpu {
 
-namespace baseline {
-extern const RecurrentEngine<float> recurrent_engine;
-}
-namespace avx2 {
-extern const RecurrentEngine<float> recurrent_engine;
-}
-namespace avx512 {
-extern const RecurrentEngine<float> recurrent_engine;
-}
+MPSGRAPH_VECTOR_TABLE(RecurrentEngine<float>, recurrent_engine);
 
 // The template parameter P provides everything that RecurrentProducts and RecurrentPanels require, and also tanh,
 // sigmoid, least, greatest, and where_positive(x, y), which returns y where x > 0 and 0 elsewhere.

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "backends/cpu/convolution/convolution_integers.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 #include "backends/cpu/recurrent/recurrent_quantized.h"
@@ -28,7 +27,7 @@ static_assert(block_units == IntegerTiles::columns);
 const QuantizedLstmEngine& quantized_engine(bool reference) {
   static constexpr QuantizedLstmEngine plain = QuantizedLstm<Scalars<float>>::engine();
   if (reference) return plain;
-  return MPSGRAPH_BY_INSTRUCTION_SET(quantized_lstm_engine);
+  return quantized_lstm_engine();
 }
 
 // 8-bit matmul for any processor. This function also serves as the reference.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/recurrent/recurrent_engine.h"
 
 namespace mpsgraph::cpu {
@@ -38,15 +39,7 @@ struct QuantizedLstmEngine {
   void (*gates)(const RecurrentJob<float>&, const QuantizedBlock&, int count, const int32_t* sums);
 };
 
-namespace baseline {
-extern const QuantizedLstmEngine quantized_lstm_engine;
-}
-namespace avx2 {
-extern const QuantizedLstmEngine quantized_lstm_engine;
-}
-namespace avx512 {
-extern const QuantizedLstmEngine quantized_lstm_engine;
-}
+MPSGRAPH_VECTOR_TABLE(QuantizedLstmEngine, quantized_lstm_engine);
 
 // The template parameter P provides everything that RecurrentSteps requires, for float, and also nearest(x), which
 // rounds numbers below 2^22 to integers, ties to even; store_bytes(to, x), which stores numbers from 0 to 255; and

@@ -8,7 +8,6 @@
 
 #include <cmath>
 
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/reduction/softmax.h"
 
 namespace mpsgraph::cpu {
@@ -112,11 +111,6 @@ std::unique_ptr<Kernel> lower_log_softmax_gradient(Lowering& lowering) {
 }
 
 }  // namespace
-
-const SoftmaxRows& softmax_rows() {
-  static const SoftmaxRows& rows = MPSGRAPH_BY_INSTRUCTION_SET(softmax_rows);
-  return rows;
-}
 
 const Kernels activation_kernels("activation", [] {
   define_kernel("softmax", lower_softmax);

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "backends/cpu/dispatch.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/reduction/row_scans.h"
 #include "backends/cpu/reduction/short_rows.h"
@@ -357,8 +356,7 @@ std::unique_ptr<Kernel> row_scan_kernel(Lowering& lowering, const AxisSplit& s, 
 // Return the vectorized sums and products of rows. Return null if this processor has none, or if the scan does not run
 // along rows.
 const RowScans* scans_along(const AxisSplit& s, const Lowering& lowering) {
-  if (s.inner != 1 || lowering.reference_only() || instruction_set() == "baseline") return nullptr;
-  return instruction_set() == "AVX-512" ? &avx512::row_scans : &avx2::row_scans;
+  return s.inner != 1 || lowering.reference_only() ? nullptr : row_scans();
 }
 std::unique_ptr<Kernel> row_sums(Lowering& lowering) {
   const AxisSplit s(lowering.input(0).dims, lowering.attributes().integer("axis"));

@@ -14,21 +14,11 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/elementwise/tile_functions.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/reduction/row_reductions.h"
 #include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
-
-const RowReductions* row_reductions() {
-#if defined(__x86_64__)
-  if (instruction_set() == "AVX-512") return &avx512::row_reductions;
-  if (instruction_set() == "AVX2") return &avx2::row_reductions;
-#endif
-  return nullptr;
-}
-
 namespace {
 
 // The type in which the results of blocks are accumulated in sums and products.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 template <class T>
@@ -74,13 +76,6 @@ constexpr bool has_row_extrema =
 template <class T>
 constexpr bool has_number_sums = (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) || std::is_same_v<T, double>;
 
-namespace avx2 {
-extern const RowReductions row_reductions;
-}
-namespace avx512 {
-extern const RowReductions row_reductions;
-}
-// Return the vectorized reductions, or null if this processor's instruction set has none.
-const RowReductions* row_reductions();
+MPSGRAPH_AVX_TABLE(RowReductions, row_reductions);
 
 }  // namespace mpsgraph::cpu

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 template <class T>
@@ -25,11 +27,6 @@ struct RowScans {
   RowScan<uint64_t> sum_of_uint64;
 };
 
-namespace avx2 {
-extern const RowScans row_scans;
-}
-namespace avx512 {
-extern const RowScans row_scans;
-}
+MPSGRAPH_AVX_TABLE(RowScans, row_scans);
 
 }  // namespace mpsgraph::cpu

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 struct RowExponents {
@@ -17,15 +19,6 @@ struct SoftmaxRows {
   void (*gradient)(const float* incoming, const float* x, int64_t n, float* y);  // y = x (incoming - Σ incoming x)
 };
 
-namespace baseline {
-extern const SoftmaxRows softmax_rows;
-}
-namespace avx2 {
-extern const SoftmaxRows softmax_rows;
-}
-namespace avx512 {
-extern const SoftmaxRows softmax_rows;
-}
-const SoftmaxRows& softmax_rows();  // returns the loops for this processor
+MPSGRAPH_VECTOR_TABLE(SoftmaxRows, softmax_rows);
 
 }  // namespace mpsgraph::cpu

@@ -1,18 +1,12 @@
 // rotary_embedding: the threads divide the rows of the result, and read the rows of the operands in place.
 #include <algorithm>
 
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/rotary_embedding/rotary_rows.h"
 
 namespace mpsgraph::cpu {
 namespace {
-
-const RotaryFunctions& rotary_functions() {
-  static const RotaryFunctions& functions = MPSGRAPH_BY_INSTRUCTION_SET(rotary_functions);
-  return functions;
-}
 
 // Return an operand's strides along all axes but the last, in the order of a permutation. The stride is 0 where the
 // operand is broadcast.

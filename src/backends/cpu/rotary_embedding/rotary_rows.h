@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 // Rows to rotate. Strides are distances between rows in elements; the rows of the result are contiguous.
@@ -19,14 +21,6 @@ struct RotaryFunctions {
   TurnRows turn, turn_back;
 };
 
-namespace baseline {
-extern const RotaryFunctions rotary_functions;
-}
-namespace avx2 {
-extern const RotaryFunctions rotary_functions;
-}
-namespace avx512 {
-extern const RotaryFunctions rotary_functions;
-}
+MPSGRAPH_VECTOR_TABLE(RotaryFunctions, rotary_functions);
 
 }  // namespace mpsgraph::cpu

@@ -203,8 +203,6 @@ void resize_row(const AxisTaps& taps, int64_t count, int64_t inner, const Sum<T>
   }
 }
 
-const ResizeRows& resize_rows() { return MPSGRAPH_BY_INSTRUCTION_SET(resize_rows); }
-
 // The part of the resize kernel that does not depend on the element type.
 class ResizeTables : public Kernel {
  public:

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 // Tap table for elements computed as u x[low] + v x[high], with one entry per element in each array.
@@ -29,14 +31,6 @@ struct ResizeRows {
   void (*elements)(const PairsOfTaps& taps, int64_t count, const float* x, int64_t n, bool past, float* y);
 };
 
-namespace baseline {
-extern const ResizeRows resize_rows;
-}
-namespace avx2 {
-extern const ResizeRows resize_rows;
-}
-namespace avx512 {
-extern const ResizeRows resize_rows;
-}
+MPSGRAPH_VECTOR_TABLE(ResizeRows, resize_rows);
 
 }  // namespace mpsgraph::cpu

@@ -11,7 +11,6 @@
 #include <optional>
 
 #include "backends/cpu/dispatch.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/sampling/sample_grid_float.h"
 #include "backends/cpu/wide_kernels.h"
@@ -258,21 +257,18 @@ struct InVectors {
   FloatGridSampling sampling;
   FloatGridLoops loops;
 };
-std::optional<InVectors> in_vectors([[maybe_unused]] const Lowering& lowering, const SamplePlan& p) {
+std::optional<InVectors> in_vectors(const Lowering& lowering, const SamplePlan& p) {
   const bool clamps = p.padding == ops::PadMode::clamp_to_edge;
   if (p.nearest || !(clamps || p.padding == ops::PadMode::constant)) return {};
-#if defined(__x86_64__)
-  if (lowering.reference_only() || instruction_set() == "baseline") return {};
+  const FloatGridLoops* loops = lowering.reference_only() ? nullptr : grid_loops();
+  if (!loops) return {};
   if (p.height * p.width > std::numeric_limits<int32_t>::max()) return {};
   const auto axis = [](const ops::GridAxis& a, int64_t size) {
     return FloatGridSampling::Axis{a.gain, a.start, a.step, size};
   };
   return InVectors{{axis(p.x, p.width), axis(p.y, p.height), p.columns, p.places(), p.channels, clamps,
                     static_cast<float>(p.constant)},
-                   instruction_set() == "AVX-512" ? avx512::grid_loops : avx2::grid_loops};
-#else
-  return {};
-#endif
+                   *loops};
 }
 constexpr int64_t vector_piece = 64;  // points that are processed together, each with all channels
 

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 struct FloatGridSampling {
@@ -34,11 +36,6 @@ struct FloatGridLoops {
                                         const float* coordinates, int64_t first, int64_t last, float* result);
 };
 
-namespace avx2 {
-extern const FloatGridLoops grid_loops;
-}
-namespace avx512 {
-extern const FloatGridLoops grid_loops;
-}
+MPSGRAPH_AVX_TABLE(FloatGridLoops, grid_loops);
 
 }  // namespace mpsgraph::cpu

@@ -4,16 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 // Set to[i] to from[n - 1 - i] for n items of `size` bytes (1, 2, 4, or 8). The buffers must not overlap.
 using ReverseItems = void (*)(std::byte* to, const std::byte* from, int64_t n, int64_t size);
 
-namespace avx2 {
-void reverse_items(std::byte* to, const std::byte* from, int64_t n, int64_t size);
-}
-namespace avx512 {
-void reverse_items(std::byte* to, const std::byte* from, int64_t n, int64_t size);
-}
+MPSGRAPH_AVX_TABLE(ReverseItems, reverse_items);
 
 }  // namespace mpsgraph::cpu

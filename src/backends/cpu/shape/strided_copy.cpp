@@ -8,7 +8,6 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/elementwise/tile_functions.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/shape/few_bytes.h"
 #include "backends/cpu/shape/reversed.h"
@@ -77,24 +76,14 @@ void repeat_item(std::byte* to, const Item& item, int64_t n) {
   float_functions().repeat(to, pattern, static_cast<size_t>(n) * sizeof item);
 }
 
-// Return the vectorized reversal, or null if the processor has no byte shuffles.
-ReverseItems reverse_items() {
-#if defined(__x86_64__)
-  static const bool wide = instruction_set() == "AVX-512", has = wide || instruction_set() == "AVX2";
-  return wide ? avx512::reverse_items : has ? avx2::reverse_items : nullptr;
-#else
-  return nullptr;
-#endif
-}
-
 // Set y[i] = x[-i] for n items, 8 or 16 bytes at a time.
 template <class Item>
 void copy_backwards(std::byte* to, const std::byte* from, int64_t n) {
   constexpr auto size = static_cast<int64_t>(sizeof(Item));
   constexpr int64_t few = std::max<int64_t>(32 / size, 8);  // fewer items do not justify a function call
   if constexpr (size < 16)
-    if (const ReverseItems reverse = n < few ? nullptr : reverse_items())
-      return reverse(to, from - (n - 1) * size, n, size);
+    if (const ReverseItems* reverse = n < few ? nullptr : reverse_items())
+      return (*reverse)(to, from - (n - 1) * size, n, size);
   constexpr int64_t together = size < 4 ? 8 / size : size < 16 ? 16 / size : 1;
   int64_t i = 0;
   for (; i + together <= n; i += together) {

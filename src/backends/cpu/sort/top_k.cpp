@@ -18,9 +18,7 @@ namespace {
 
 constexpr int64_t enough = 32;  // minimum row length for which computing a bound pays off
 
-const BestFloats& best_floats(bool top) {
-  return top ? MPSGRAPH_BY_INSTRUCTION_SET(greatest_floats) : MPSGRAPH_BY_INSTRUCTION_SET(smallest_floats);
-}
+const BestFloats& best_floats(bool top) { return top ? greatest_floats() : smallest_floats(); }
 
 // Return whether different elements of the type always have different float values.
 bool are_floats(DType dtype) { return size_of(dtype) <= 2 || dtype == DType::float32; }

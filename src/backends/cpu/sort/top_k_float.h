@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu {
 
 struct BestFloats {
@@ -21,14 +23,7 @@ struct BestFloats {
   int64_t (*find)(const float* x, int64_t& i, int64_t n, float limit, bool as_good, int64_t enough, int32_t* found);
 };
 
-namespace baseline {
-extern const BestFloats greatest_floats, smallest_floats;
-}
-namespace avx2 {
-extern const BestFloats greatest_floats, smallest_floats;
-}
-namespace avx512 {
-extern const BestFloats greatest_floats, smallest_floats;
-}
+MPSGRAPH_VECTOR_TABLE(BestFloats, greatest_floats);
+MPSGRAPH_VECTOR_TABLE(BestFloats, smallest_floats);
 
 }  // namespace mpsgraph::cpu

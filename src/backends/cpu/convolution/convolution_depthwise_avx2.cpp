@@ -1,4 +1,0 @@
-// Inner loops of depthwise convolutions in 32-byte vectors.
-#define MPSGRAPH_ISA avx2
-#define MPSGRAPH_VECTOR_BYTES 32
-#include "backends/cpu/convolution/convolution_depthwise.inc"

@@ -1,4 +1,0 @@
-// Inner loops of depthwise convolutions in 16-byte vectors.
-#define MPSGRAPH_ISA baseline
-#define MPSGRAPH_VECTOR_BYTES 16
-#include "backends/cpu/convolution/convolution_depthwise.inc"

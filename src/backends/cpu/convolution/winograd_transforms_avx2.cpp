@@ -1,4 +1,0 @@
-// Winograd transforms with AVX2.
-#define MPSGRAPH_ISA avx2
-#define MPSGRAPH_VECTOR_BYTES 32
-#include "backends/cpu/convolution/winograd_transforms.inc"

@@ -1,4 +1,0 @@
-// Winograd transforms with AVX-512.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/convolution/winograd_transforms.inc"

@@ -1,4 +1,0 @@
-// float64 functions in 32-byte vectors.
-#define MPSGRAPH_ISA avx2
-#define MPSGRAPH_VECTOR_BYTES 32
-#include "backends/cpu/elementwise/double_functions.inc"

@@ -1,4 +1,0 @@
-// float64 functions in 64-byte vectors.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/elementwise/double_functions.inc"

@@ -1,4 +1,0 @@
-// Fourier transforms for the baseline instruction set.
-#define MPSGRAPH_ISA baseline
-#define MPSGRAPH_VECTOR_BYTES 16
-#include "backends/cpu/fourier/fourier_lanes.inc"

@@ -1,4 +1,0 @@
-// Tiled attention with AVX2.
-#define MPSGRAPH_ISA avx2
-#define MPSGRAPH_VECTOR_BYTES 32
-#include "backends/cpu/matrix/attention_tiles.inc"

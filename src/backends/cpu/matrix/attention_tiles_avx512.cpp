@@ -1,4 +1,0 @@
-// Tiled attention with AVX-512.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/matrix/attention_tiles.inc"

@@ -1,4 +1,0 @@
-// Tiled attention with the baseline instruction set.
-#define MPSGRAPH_ISA baseline
-#define MPSGRAPH_VECTOR_BYTES 16
-#include "backends/cpu/matrix/attention_tiles.inc"

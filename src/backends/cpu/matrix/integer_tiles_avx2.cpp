@@ -1,4 +1,0 @@
-// Integer matmul tiles with 32-byte vectors.
-#define MPSGRAPH_ISA avx2
-#define MPSGRAPH_VECTOR_BYTES 32
-#include "backends/cpu/matrix/integer_tiles.inc"

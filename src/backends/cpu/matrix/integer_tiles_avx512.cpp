@@ -1,4 +1,0 @@
-// Integer matmul tiles with 64-byte vectors.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/matrix/integer_tiles.inc"

@@ -1,4 +1,0 @@
-// Batch normalization loops with AVX-512.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/normalization/batch_normalization.inc"

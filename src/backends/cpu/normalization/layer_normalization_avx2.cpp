@@ -1,4 +1,0 @@
-// Layer normalization loops with AVX2.
-#define MPSGRAPH_ISA avx2
-#define MPSGRAPH_VECTOR_BYTES 32
-#include "backends/cpu/normalization/layer_normalization.inc"

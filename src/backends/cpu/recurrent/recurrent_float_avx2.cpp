@@ -1,4 +1,0 @@
-// Recurrent steps in float32 with AVX2.
-#define MPSGRAPH_ISA avx2
-#define MPSGRAPH_VECTOR_BYTES 32
-#include "backends/cpu/recurrent/recurrent_float.inc"

@@ -1,4 +1,0 @@
-// Reductions of rows and columns with AVX-512.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/reduction/row_reductions.inc"

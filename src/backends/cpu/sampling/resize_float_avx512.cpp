@@ -1,4 +1,0 @@
-// Linear interpolation of rows of floats in 64-byte vectors.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/sampling/resize_float.inc"

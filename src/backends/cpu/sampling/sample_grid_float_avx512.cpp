@@ -1,4 +1,0 @@
-// Bilinear sampling of float32 with AVX-512.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/sampling/sample_grid_float.inc"

@@ -1,4 +1,0 @@
-// Reversal of items with AVX2.
-#define MPSGRAPH_ISA avx2
-#define MPSGRAPH_VECTOR_BYTES 32
-#include "backends/cpu/shape/reversed.inc"

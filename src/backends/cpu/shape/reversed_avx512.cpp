@@ -1,4 +1,0 @@
-// Reversal of items with AVX-512.
-#define MPSGRAPH_ISA avx512
-#define MPSGRAPH_VECTOR_BYTES 64
-#include "backends/cpu/shape/reversed.inc"
