@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "backends/cpu/elementwise/formulas.h"
 #include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/elementwise/tile_functions_guarded.h"
 #include "backends/cpu/elementwise/tile_functions_reductions.h"
@@ -29,96 +30,95 @@ inline V rint(V x) {  // rounds ties to even
 
 // ---- operations
 
-#define UNARY(NAME, EXPR)                \
-  struct NAME {                          \
-    static V apply(V x) { return EXPR; } \
-  };
-#define BINARY(NAME, EXPR)                    \
-  struct NAME {                               \
-    static V apply(V a, V b) { return EXPR; } \
-  };
-#define TERNARY(NAME, EXPR)                        \
-  struct NAME {                                    \
-    static V apply(V a, V b, V c) { return EXPR; } \
-  };
-#define COMPARE(NAME, EXPR)                                 \
-  struct NAME {                                             \
-    static uint8_t apply(float a, float b) { return EXPR; } \
-  };
-#define PREDICATE(NAME, EXPR)                      \
-  struct NAME {                                    \
-    static uint8_t apply(float a) { return EXPR; } \
-  };
+struct FloatSteps : Steps {
+  static M not_equal(V a, V b) { return a != b; }
+  static M is_nan(V x) { return x != x; }
+  static V floor(V x) { return MPSGRAPH_ISA::floor(x); }
+  static V ceil(V x) { return -MPSGRAPH_ISA::floor(-x); }
+  static V truncate(V x) { return MPSGRAPH_ISA::truncate(x); }
+  static V rint(V x) { return MPSGRAPH_ISA::rint(x); }
+};
 
-UNARY(Identity, x)
-UNARY(Exponent, Math::exp(x))
-UNARY(Logarithm, Math::log(x))
-UNARY(Erf, Math::erf(x))
-UNARY(Tanh, Math::tanh(x))
-UNARY(ExponentBase2, Math::exp2(x))
-UNARY(ExponentBase10, Math::exp10(x))
-UNARY(LogarithmBase2, Math::log2(x))
-UNARY(LogarithmBase10, Math::log10(x))
-UNARY(Square, (x * x))
-UNARY(SquareRoot, sqrt(x))
-UNARY(ReciprocalSquareRoot, 1.f / sqrt(x))
-UNARY(Reciprocal, 1.f / x)
-UNARY(Absolute, absolute(x))
-UNARY(Negative, -x)
-UNARY(Sign, select(x > 0.f, splat(1.f), select(x < 0.f, splat(-1.f), x)))
-UNARY(Ceil, -floor(-x))
-UNARY(Floor, floor(x))
-UNARY(Truncate, truncate(x))
-UNARY(Rint, rint(x))
-UNARY(Round,
-      select(absolute(x) < 8388608.f,
-             with_sign_of(truncate(absolute(x)) + select(absolute(x) - truncate(absolute(x)) >= 0.5f, splat(1.f), V{}),
-                          x),
-             x))
-UNARY(Sin, sine(x))
-UNARY(Cos, cosine(x))
-UNARY(Tan, tangent(x))
-UNARY(Sinh, Math::sinh(x))
-UNARY(Cosh, Math::cosh(x))
-UNARY(Asin, Math::asin(x))
-UNARY(Acos, Math::acos(x))
-UNARY(Atan, Math::atan(x))
-UNARY(Asinh, Math::asinh(x))
-UNARY(Acosh, Math::acosh(x))
-UNARY(Atanh, Math::atanh(x))
-UNARY(Relu, select(x < 0.f, V{}, x))
-UNARY(Sigmoid, Math::sigmoid(x))
+// The steps of the operations whose results are booleans. The compiler vectorizes their loops.
+struct ScalarSteps {
+  using V = float;
+  using M = bool;
+  static V splat(float x) { return x; }
+  static V absolute(V x) { return __builtin_fabsf(x); }
+  static M less(V a, V b) { return a < b; }
+  static M less_or_equal(V a, V b) { return a <= b; }
+  static M equal(V a, V b) { return a == b; }
+  static M not_equal(V a, V b) { return a != b; }
+  static M is_nan(V x) { return x != x; }
+};
 
-BINARY(Addition, a + b)
-BINARY(Subtraction, a - b)
-BINARY(Multiplication, (a * b))
-BINARY(Division, a / b)
-BINARY(DivisionNoNaN, select(b == 0.f, V{}, a / b))
-BINARY(Power, power(a, b))
-BINARY(Modulo, modulo(a, b))
-BINARY(Atan2, Math::atan2(a, b))
-BINARY(FloorModulo, floor_modulo(a, b))
-BINARY(ReluGradient, select(b > 0.f, a, V{}))
-BINARY(SigmoidGradient, Math::sigmoid_gradient(a, b))
-BINARY(ExponentOfProduct, Math::exp((a * b)))
-BINARY(ErfOfProduct, Math::erf((a * b)))
-BINARY(TanhOfProduct, Math::tanh((a * b)))
-BINARY(LeakyRelu, select(a >= 0.f, a, (a * b)))
+using OfVectors = FloatFormulas<FloatSteps>;
+using OfScalars = FloatFormulas<ScalarSteps>;
 
-TERNARY(LeakyReluGradient, select(b >= 0.f, a, (a * c)))
-TERNARY(Clamp, select(select(a < b, b, a) > c, c, select(a < b, b, a)))
-TERNARY(MultiplyAdd, (a * b) + c)
-TERNARY(SubtractProduct, c - a * b)
-TERNARY(MultiplySum, (a + b) * c)
+// A class of_NAME for each operation, which the loops take as a parameter.
+#define UNARY(NAME)                                    \
+  struct of_##NAME {                                   \
+    static V apply(V x) { return OfVectors::NAME(x); } \
+  };
+#define BINARY(NAME)                                           \
+  struct of_##NAME {                                           \
+    static V apply(V a, V b) { return OfVectors::NAME(a, b); } \
+  };
+#define TERNARY(NAME)                                                  \
+  struct of_##NAME {                                                   \
+    static V apply(V a, V b, V c) { return OfVectors::NAME(a, b, c); } \
+  };
+#define TEST(NAME)                                               \
+  struct of_##NAME {                                             \
+    static uint8_t apply(float x) { return OfScalars::NAME(x); } \
+  };
+#define COMPARISON(NAME)                                                     \
+  struct of_##NAME {                                                         \
+    static uint8_t apply(float a, float b) { return OfScalars::NAME(a, b); } \
+  };
+#define FUNCTION(NAME, RESULT)             \
+  struct of_##NAME {                       \
+    static V apply(V x) { return RESULT; } \
+  };
+#define FUNCTION_OF_TWO(NAME, RESULT)           \
+  struct of_##NAME {                            \
+    static V apply(V a, V b) { return RESULT; } \
+  };
+#define FUNCTION_OF_THREE(NAME, RESULT)              \
+  struct of_##NAME {                                 \
+    static V apply(V a, V b, V c) { return RESULT; } \
+  };
+#define MATH(NAME, NAMED) FUNCTION(NAME, Math::NAMED(x))
+#define MATH_OF_TWO(NAME, NAMED) FUNCTION_OF_TWO(NAME, Math::NAMED(a, b))
 
-COMPARE(Equal, a == b)
-COMPARE(NotEqual, a != b)
-COMPARE(LessThan, a < b)
-COMPARE(LessThanOrEqual, a <= b)
-PREDICATE(IsNaN, a != a)
-PREDICATE(IsInfinite, __builtin_fabsf(a) == INFINITY)
-PREDICATE(IsFinite, __builtin_fabsf(a) < INFINITY)
-PREDICATE(SignBit, __builtin_signbitf(a) != 0)
+MPSGRAPH_UNARY_FLOATS(UNARY)
+MPSGRAPH_COMMUTATIVE_FLOATS(BINARY)
+MPSGRAPH_BINARY_FLOATS(BINARY)
+MPSGRAPH_TERNARY_FLOATS(TERNARY)
+MPSGRAPH_EQUALITIES(COMPARISON)
+MPSGRAPH_ORDERS(COMPARISON)
+MPSGRAPH_FLOAT_TESTS(TEST)
+MPSGRAPH_UNARY_FUNCTIONS(MATH)
+MPSGRAPH_BINARY_FUNCTIONS(MATH_OF_TWO)
+MPSGRAPH_UNARY_FLOAT_FUNCTIONS(MATH)
+MPSGRAPH_BINARY_FLOAT_FUNCTIONS(MATH_OF_TWO)
+
+// Operations that only loops compute, and those that the compiler creates.
+FUNCTION(sin, sine(x))
+FUNCTION(cos, cosine(x))
+FUNCTION(tan, tangent(x))
+FUNCTION_OF_TWO(power, MPSGRAPH_ISA::power(a, b))
+FUNCTION_OF_TWO(modulo, MPSGRAPH_ISA::modulo(a, b))
+FUNCTION_OF_TWO(floor_modulo, MPSGRAPH_ISA::floor_modulo(a, b))
+FUNCTION_OF_TWO(exponent_of_product, Math::exp((a * b)))
+FUNCTION_OF_TWO(erf_of_product, Math::erf((a * b)))
+FUNCTION_OF_TWO(tanh_of_product, Math::tanh((a * b)))
+FUNCTION_OF_THREE(multiply_add, (a * b) + c)
+FUNCTION_OF_THREE(subtract_product, c - a * b)
+FUNCTION_OF_THREE(multiply_sum, (a + b) * c)
+struct of_signbit {
+  static uint8_t apply(float x) { return __builtin_signbitf(x) != 0; }
+};
 
 struct Entry {
   std::string_view kind;
@@ -184,84 +184,44 @@ constexpr Entry test_entry(std::string_view kind) {
   return {kind, 1, {test_loop<F>, test_loop<F>}};
 }
 
+// clang-format off
+#define UNARY_ENTRY(NAME) unary_entry<of_##NAME>(#NAME),
+#define BINARY_ENTRY(NAME) binary_entry<of_##NAME>(#NAME),
+#define COMMUTATIVE_ENTRY(NAME) commutative_entry<of_##NAME>(#NAME),
+#define TERNARY_ENTRY(NAME) ternary_entry<of_##NAME>(#NAME),
+#define EQUALITY_ENTRY(NAME) equality_entry<of_##NAME>(#NAME),
+#define ORDER_ENTRY(NAME) compare_entry<of_##NAME>(#NAME),
+#define TEST_ENTRY(NAME) test_entry<of_##NAME>(#NAME),
+#define MATH_ENTRY(NAME, FUNCTION) unary_entry<of_##NAME>(#NAME),
+#define LONG_ENTRY(NAME, FUNCTION) long_entry<of_##NAME>(#NAME),
 constexpr Entry entries[] = {
-    unary_entry<Identity>("identity"),
-    unary_entry<Identity>("conjugate"),
-    unary_entry<Exponent>("exponent"),
-    unary_entry<ExponentBase2>("exponent_base2"),
-    unary_entry<ExponentBase10>("exponent_base10"),
-    unary_entry<Logarithm>("logarithm"),
-    unary_entry<LogarithmBase2>("logarithm_base2"),
-    unary_entry<LogarithmBase10>("logarithm_base10"),
-    unary_entry<Square>("square"),
-    unary_entry<Square>("absolute_square"),
-    unary_entry<SquareRoot>("square_root"),
-    unary_entry<ReciprocalSquareRoot>("reciprocal_square_root"),
-    unary_entry<ReciprocalSquareRoot>("reverse_square_root"),
-    unary_entry<Reciprocal>("reciprocal"),
-    unary_entry<Absolute>("absolute"),
-    unary_entry<Negative>("negative"),
-    unary_entry<Sign>("sign"),
-    unary_entry<Ceil>("ceil"),
-    unary_entry<Floor>("floor"),
-    unary_entry<Round>("round"),
-    unary_entry<Rint>("rint"),
-    unary_entry<Truncate>("truncate"),
-    unary_entry<Sin>("sin"),
-    unary_entry<Cos>("cos"),
-    unary_entry<Tan>("tan"),
-    unary_entry<Sinh>("sinh"),
-    unary_entry<Cosh>("cosh"),
-    unary_entry<Tanh>("tanh"),
-    unary_entry<Asin>("asin"),
-    unary_entry<Acos>("acos"),
-    unary_entry<Atan>("atan"),
-    unary_entry<Asinh>("asinh"),
-    unary_entry<Acosh>("acosh"),
-    unary_entry<Atanh>("atanh"),
-    unary_entry<Erf>("erf"),
-    unary_entry<Relu>("relu"),
-    unary_entry<Sigmoid>("sigmoid"),
-    commutative_entry<Addition>("addition"),
-    binary_entry<Subtraction>("subtraction"),
-    commutative_entry<Multiplication>("multiplication"),
-    binary_entry<Division>("division"),
-    binary_entry<DivisionNoNaN>("division_no_nan"),
-    binary_entry<Minimum>("minimum"),
-    binary_entry<Maximum>("maximum"),
-    binary_entry<MinimumPropagateNaN>("minimum_with_nan_propagation"),
-    binary_entry<MaximumPropagateNaN>("maximum_with_nan_propagation"),
-    long_entry<Power>("power"),
-    long_entry<Modulo>("modulo"),
-    long_entry<FloorModulo>("floor_modulo"),
-    long_entry<Atan2>("atan2"),
-    binary_entry<ReluGradient>("relu_gradient"),
-    long_entry<SigmoidGradient>("sigmoid_gradient"),
-    binary_entry<LeakyRelu>("leaky_relu"),
-    long_entry<ExponentOfProduct>("exponent_of_product"),
-    long_entry<ErfOfProduct>("erf_of_product"),
-    long_entry<TanhOfProduct>("tanh_of_product"),
-    ternary_entry<LeakyReluGradient>("leaky_relu_gradient"),
-    ternary_entry<Clamp>("clamp"),
-    product_entry<MultiplyAdd>("multiply_add"),
-    product_entry<SubtractProduct>("subtract_product"),
-    product_entry<MultiplySum>("multiply_sum"),
-    equality_entry<Equal>("equal"),
-    equality_entry<NotEqual>("not_equal"),
-    compare_entry<LessThan>("less_than"),
-    compare_entry<LessThanOrEqual>("less_than_or_equal_to"),
-    opposite_entry<LessThan>("greater_than"),
-    opposite_entry<LessThanOrEqual>("greater_than_or_equal_to"),
-    test_entry<IsNaN>("is_nan"),
-    test_entry<IsInfinite>("is_infinite"),
-    test_entry<IsFinite>("is_finite"),
-    test_entry<SignBit>("signbit"),
+    MPSGRAPH_UNARY_FLOATS(UNARY_ENTRY) MPSGRAPH_COMMUTATIVE_FLOATS(COMMUTATIVE_ENTRY)
+    MPSGRAPH_BINARY_FLOATS(BINARY_ENTRY) MPSGRAPH_TERNARY_FLOATS(TERNARY_ENTRY)
+    MPSGRAPH_EQUALITIES(EQUALITY_ENTRY) MPSGRAPH_ORDERS(ORDER_ENTRY) MPSGRAPH_FLOAT_TESTS(TEST_ENTRY)
+    MPSGRAPH_UNARY_FUNCTIONS(MATH_ENTRY) MPSGRAPH_UNARY_FLOAT_FUNCTIONS(MATH_ENTRY)
+    MPSGRAPH_BINARY_FUNCTIONS(LONG_ENTRY) MPSGRAPH_BINARY_FLOAT_FUNCTIONS(LONG_ENTRY)
+    opposite_entry<of_less_than>("greater_than"),
+    opposite_entry<of_less_than_or_equal_to>("greater_than_or_equal_to"),
+    test_entry<of_signbit>("signbit"),
+    unary_entry<of_sin>("sin"),
+    unary_entry<of_cos>("cos"),
+    unary_entry<of_tan>("tan"),
+    long_entry<of_power>("power"),
+    long_entry<of_modulo>("modulo"),
+    long_entry<of_floor_modulo>("floor_modulo"),
+    long_entry<of_exponent_of_product>("exponent_of_product"),
+    long_entry<of_erf_of_product>("erf_of_product"),
+    long_entry<of_tanh_of_product>("tanh_of_product"),
+    product_entry<of_multiply_add>("multiply_add"),
+    product_entry<of_subtract_product>("subtract_product"),
+    product_entry<of_multiply_sum>("multiply_sum"),
     {"select",
      3,
      {select_loop<0, 0, 0>, select_loop<1, 0, 0>, select_loop<0, 1, 0>, spread<select_loop<0, 1, 0>, 1, 0, 4, 4>,
       select_loop<0, 0, 1>, spread<select_loop<0, 0, 1>, 1, 4, 0, 4>, select_loop<0, 1, 1>,
       single<select_loop<0, 0, 0>, 4>}},
 };
+// clang-format on
 
 TileFunction tile(std::string_view kind, ScalarMask scalars) {
   for (const Entry& entry : entries)
