@@ -29,6 +29,11 @@ endif()
 add_library(mpsgraph_dependencies INTERFACE)
 target_include_directories(mpsgraph_dependencies SYSTEM INTERFACE ${located_json})
 target_link_libraries(mpsgraph_dependencies INTERFACE Threads::Threads)
+if(APPLE)
+  foreach(framework IN ITEMS Foundation CoreGraphics Metal MetalPerformanceShaders MetalPerformanceShadersGraph)
+    target_link_libraries(mpsgraph_dependencies INTERFACE "-framework ${framework}")
+  endforeach()
+endif()
 
 target_compile_options(mpsgraph_dependencies INTERFACE -fopenmp-simd)  # for vectorization hints only
 

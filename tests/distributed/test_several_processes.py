@@ -213,4 +213,4 @@ def test_launch_command_starts_processes_and_reports_their_status(tmp_path):
     bad = subprocess.run([*command, "7"], capture_output=True, text=True, timeout=60)
     assert bad.returncode == 7 and "mpsgraph launch: a process ended with status 7" in bad.stderr
     missing = subprocess.run([*command[:-1], "no.py"], capture_output=True, text=True, timeout=60)
-    assert missing.returncode == 1 and "there is no script no.py" in missing.stderr
+    assert missing.returncode == 1 and "mpsgraph: script not found: no.py" in missing.stderr
