@@ -219,6 +219,11 @@ def test_quantized_tests_pass_with_and_without_amx(setting):
         ("softmax=taps", "contains 'softmax=taps', expected an operation kind with several kernels"),
         ("amx", "contains 'amx', expected amx=on or amx=off"),
         (",", "contains '', expected CANDIDATE=off"),
+        pytest.param(
+            "amx=on",
+            "contains 'amx=on', expected amx=off, because this processor lacks it",
+            marks=pytest.mark.skipif(HAS_AMX, reason="AMX is available"),
+        ),
     ],
 )
 def test_kernel_setting_chooses_forbids_or_raises(setting, told):

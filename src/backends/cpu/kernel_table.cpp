@@ -8,6 +8,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "backends/cpu/amx.h"
+#include "backends/cpu/instruction_set.h"
 #include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::cpu {
@@ -42,6 +44,16 @@ KernelsOfKind& add_kind(std::string_view kind) {
   return place->second;
 }
 
+bool has_technique([[maybe_unused]] std::string_view technique) {
+#if defined(__x86_64__)
+  if (technique == "amx") return has_amx();
+  if (technique == "pairs") return instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16");
+  return instruction_set() == "AVX-512";
+#else
+  return false;
+#endif
+}
+
 // The value of MPSGRAPH_KERNELS.
 struct KernelSettings {
   std::set<std::string, std::less<>> forbidden;  // candidates
@@ -70,6 +82,7 @@ struct KernelSettings {
     const std::string name(setting.substr(0, equals)), value(setting.substr(std::min(equals + 1, setting.size())));
     if (std::ranges::find(cpu::techniques, name) != std::end(cpu::techniques)) {
       if (value != "on" && value != "off") refuse(setting, cat(name, "=on or ", name, "=off"));
+      if (value == "on" && !has_technique(name)) refuse(setting, cat(name, "=off, because this processor lacks it"));
       techniques[name] = value == "on";
     } else if (const KernelsOfKind* entry = kernels_of(name)) {
       std::string names;
@@ -156,8 +169,6 @@ std::unique_ptr<Kernel> make_kernel(std::string_view kind, Lowering& lowering) {
   throw UnsupportedError(cat("[", kind, "] no kernel can compute operation '", operation.name, "' with output ",
                              operation.output()->type, ": ", declined, operation.where()));
 }
-
-bool is_forbidden(std::string_view candidate) { return KernelSettings::get().forbidden.contains(candidate); }
 
 std::optional<bool> wanted(std::string_view technique) {
   const KernelSettings& settings = KernelSettings::get();

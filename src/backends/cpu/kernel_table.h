@@ -8,6 +8,7 @@
 //   CANDIDATE=off      never chooses this candidate
 //   KIND=CANDIDATE     considers only this candidate for this kind of operation
 //   TECHNIQUE=on|off   requires or forbids a technique that some kernels use internally (`techniques` below)
+// A setting that this processor cannot follow is an error.
 #pragma once
 
 #include <optional>
@@ -60,9 +61,6 @@ std::span<const Candidate> candidates_of(std::string_view kind);
 // attributes. Throw UnsupportedError if there is none.
 std::unique_ptr<Kernel> make_kernel(Lowering& lowering);
 std::unique_ptr<Kernel> make_kernel(std::string_view kind, Lowering& lowering);
-
-// Return whether MPSGRAPH_KERNELS forbids a candidate everywhere.
-bool is_forbidden(std::string_view candidate);
 
 // Techniques within kernels that MPSGRAPH_KERNELS can require or forbid.
 inline constexpr std::string_view techniques[] = {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "backends/cpu/elementwise/tile_functions.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/prepacked_weights.h"
 
@@ -104,11 +103,6 @@ class WidenedKernel final : public Kernel {
 }  // namespace
 
 DType wide_float(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 ? DType::float32 : dtype; }
-
-bool multiplies_in_float32(DType dtype) {
-  static const bool has_bfloat16 = instruction_set() == "AVX-512";
-  return dtype == DType::float16 || (dtype == DType::bfloat16 && !has_bfloat16);
-}
 
 DType wide_integer(DType dtype) {
   if (!is_integer(dtype) || size_of(dtype) >= sizeof(int32_t)) return dtype;

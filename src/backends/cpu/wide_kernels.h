@@ -16,10 +16,6 @@ namespace mpsgraph::cpu {
 DType wide_float(DType dtype);
 DType wide_integer(DType dtype);
 
-// Return whether matmuls and convolutions of this half-precision type are computed in float32. There are no float16
-// kernels, because few processors support float16 arithmetic, and bfloat16 kernels exist only for AVX-512 and AMX.
-bool multiplies_in_float32(DType dtype);
-
 // Build a kernel with `lower`, to which operands of type `narrow` appear as operands of type `wide`. Integer results
 // wrap when they are converted back.
 std::unique_ptr<Kernel> widened_kernel(Lowering& lowering, DType narrow, DType wide, Lower lower);
