@@ -111,7 +111,7 @@ Offer taps(Lowering& lowering) {
 // Several groups whose channels do not fill a vector are computed as one matmul with a block-diagonal matrix.
 Offer grouped_taps(Lowering& lowering) {
   const Convolution c(lowering);
-  const ConvolutionTiles<float, float>* tiles = convolution_tiles<float, float>();
+  const ConvolutionTiles<float, float>* tiles = narrow_convolution_tiles();
   ConvolutionPlan p = c.plan;
   const bool back = c.is(ConvolutionPart::data_gradient);
   if (!tiles || c.weights.dtype != DType::float32 || p.groups == 1 || p.x.sc != 1 || p.y.sc != 1 || p.empty())

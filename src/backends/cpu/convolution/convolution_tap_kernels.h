@@ -125,6 +125,16 @@ struct TapWeights {
   }
 };
 
+// Return the tiles for weights. Groups with few channels use tiles with few columns, because most of the products of
+// wide tiles would be products with zeros.
+template <class S, class F>
+const ConvolutionTiles<S, F>& tiles_for(const TapWeights& weights) {
+  if constexpr (std::is_same_v<S, float>)
+    if (weights.group_stride > 0 && weights.outputs <= narrow_convolution_tiles()->columns)
+      return *narrow_convolution_tiles();
+  return *convolution_tiles<S, F>();
+}
+
 // Return how many threads to use for a matmul with this many multiply-adds.
 int threads_for(int64_t products);
 

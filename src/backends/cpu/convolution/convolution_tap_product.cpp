@@ -28,7 +28,7 @@ class TapProduct final : public Kernel {
   TapProduct(Lowering& lowering, TapPlan plan, TapWeights weights, const ProductEpilogue& extras)
       : plan_(std::move(plan)),
         weights_(std::move(weights)),
-        tiles_(*convolution_tiles<S, F>()),
+        tiles_(tiles_for<S, F>(weights_)),
         source_(lowering, lowering.input(0).slot, plan_.images * plan_.from_image),
         weights_slot_(lowering.input(1).slot),
         result_(lowering.output().slot),

@@ -23,7 +23,7 @@ class TapWeightsGradient final : public Kernel {
   TapWeightsGradient(Lowering& lowering, TapPlan plan, TapWeights weights, bool complete)
       : plan_(std::move(plan)),
         weights_(std::move(weights)),
-        tiles_(*convolution_tiles<S, F>()),
+        tiles_(tiles_for<S, F>(weights_)),
         incoming_(lowering.input(0).slot),
         source_(lowering, lowering.input(1).slot, plan_.images * plan_.from_image),
         source_slot_(lowering.input(1).slot),

@@ -16,6 +16,13 @@ const ConvolutionTiles<float, float>* convolution_tiles() {
   return nullptr;
 }
 
+const ConvolutionTiles<float, float>* narrow_convolution_tiles() {
+#if defined(__x86_64__)
+  if (instruction_set() != "baseline") return &avx2::convolution_tiles();
+#endif
+  return convolution_tiles<float, float>();
+}
+
 namespace {
 
 bool has_bfloat16() {

@@ -124,6 +124,8 @@ template <>
 const ConvolutionTiles<BFloat16, BFloat16>* convolution_tiles();
 template <>
 const ConvolutionTiles<BFloat16, float>* convolution_tiles();
+// Return the tiles with the fewest columns: those of AVX2, if there are tiles at all.
+const ConvolutionTiles<float, float>* narrow_convolution_tiles();
 
 namespace avx2 {
 const ConvolutionTiles<float, float>& convolution_tiles();
