@@ -1,6 +1,6 @@
 """Times of workloads with other kernels, relative to the usual ones, in one run: `candidates.py winograd=off`.
 
-The argument is a value of MPSGRAPH_KERNELS (docs/performance.md). Both sides take turns in processes of their own, so
+The argument is a value of MPSGRAPH_KERNELS (docs/performance.md). Both sides take turns in separate processes, so
 that the machine treats them alike. A ratio above 1 means that the workload takes longer with the argument. The last
 line is the geometric mean.
 """

@@ -2,7 +2,7 @@
 
 C++ does not specify the order in which arguments and operands are evaluated: GCC starts at the right, clang at the
 left. If two of them create operations, the order and the names of the operations depend on the compiler. All but one
-must be computed before, in statements of their own. Elements of a braced list are evaluated in order. `make lint` runs
+must be computed before, in separate statements. Elements of a braced list are evaluated in order. `make lint` runs
 this script and fails if it finds an expression.
 
 An expression creates operations if it calls a method of Graph or Rewriter that does, or a lambda or function whose body

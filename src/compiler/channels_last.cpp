@@ -81,15 +81,6 @@ bool is_image_convolution(const Operation& operation) {
   return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16;
 }
 
-// Whether the operation is a convolution of volumes, or its weights gradient, with so few channels that channels-first
-// kernels are faster: slightly for the convolution, and by a factor of three for the weights gradient. Channels-first
-// kernels are not faster for the data gradient.
-bool is_thin(const Operation& operation) {
-  constexpr int64_t few = 2;
-  const bool of_weights = operation.is("convolution3d_weights_gradient");
-  return (of_weights || operation.is("convolution3d")) && operation.input(of_weights ? 1 : 0)->shape().dims()[1] <= few;
-}
-
 bool is_image_pooling(const Operation& operation) {
   return has_channels_second(operation) &&
          one_of(operation.kind(), {"max_pooling2d", "avg_pooling2d", "max_pooling2d_gradient", "avg_pooling2d_gradient",
@@ -228,8 +219,7 @@ class ChannelsLast {
 
   const Operation* convolution(Rewriter& r, const Operation& operation) {
     if (!is_image_or_volume(operation.output()) && !operation.kind().ends_with("weights_gradient")) return nullptr;
-    if (!is_image_or_volume(operation.input(0)) || !is_image_or_volume(operation.input(1)) || is_thin(operation))
-      return nullptr;
+    if (!is_image_or_volume(operation.input(0)) || !is_image_or_volume(operation.input(1))) return nullptr;
     const int rank = operation.input(0)->shape().rank();
     Attributes attributes = operation.attributes;
     attributes.set("data_layout", std::string(rank == 4 ? "NHWC" : "NDHWC"));

@@ -32,7 +32,7 @@ class Outcome:
         return replace(outcome, about=about) if outcome.status in (FAILED, KNOWN) else outcome
 
     def text(self) -> str:
-        """Return the message, what the check does, and what happened in the second run, each on a line of its own."""
+        """Return the message, what the check does, and what happened in the second run, on separate lines."""
         texts = [self.message]
         if self.about:
             texts.append(f"check: {self.about}")

@@ -153,8 +153,8 @@ class Rule {
     Tensor* position = g_.graph().add("coordinate_along_axis", {b_.shape_of(flat)}, {{"axis", int64_t{0}}});
     Tensor* number = b_.reshape(b_.add(position, 1), shape);
     Tensor* whole = b_.shape_of(data_);
-    Tensor* nobody = b_.broadcast_to(b_.scalar(DType::int32, 0), whole);
-    Tensor* wins = b_.binary("equal", gathered(scattered(nobody, number, "set")), number);
+    Tensor* unclaimed = b_.broadcast_to(b_.scalar(DType::int32, 0), whole);
+    Tensor* wins = b_.binary("equal", gathered(scattered(unclaimed, number, "set")), number);
     Tensor* none = zero();
     g_.set(1, b_.select(wins, gathered(g_.incoming()), none));
   }
