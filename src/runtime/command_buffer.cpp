@@ -112,11 +112,12 @@ void CommandBuffer::commit(bool waiting) {
   }
   try {
     const auto self = shared_from_this();
-    if (executes_for(queue_.get()))
+    if (executes_for(queue_.get())) {
       // This buffer was committed by a custom operation of the buffer that the queue is executing. The queue would
       // reach this buffer only after that one, which waits for the operation, so execute it here.
+      nested_ = true;
       execute(queue_->device_queue(), [queue = queue_] {});
-    else if (!at_once || !queue_->run_at_once(self))
+    } else if (!at_once || !queue_->run_at_once(self))
       queue_->enqueue(self);
   } catch (...) {
     std::lock_guard lock(mutex_);
@@ -334,6 +335,10 @@ bool CommandBuffer::wait_for(Timeout timeout) {
   std::unique_lock lock(mutex_);
   if (status_ == CommandBufferStatus::not_enqueued)
     throw DeviceError("[wait_until_completed] the command buffer has not been committed; call commit() first");
+  if (!nested_ && !finished() && executes_for(queue_.get()))
+    throw DeviceError(
+        "[wait_until_completed] a custom operation waits for the command buffer that runs it, or for one that follows "
+        "it on the same queue, so the wait would never end; wait after the run");
   ProfileScope scope("wait until completed", "wait", commit_.number);
   auto result = wait_until(lock, condition_, timeout, [this] { return finished(); });
   if (result == WaitResult::cancelled)

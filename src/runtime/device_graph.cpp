@@ -157,6 +157,8 @@ std::vector<NDArray> DeviceGraph::variable_values(const std::vector<Tensor*>& va
   return result;
 }
 
+uint64_t DeviceGraph::exclusive_accesses() const { return state_->gate->exclusive_entries(); }
+
 ConstantPtr DeviceGraph::constant_value(Tensor* variable) { return constant_values({variable})[0]; }
 
 std::vector<ConstantPtr> DeviceGraph::constant_values(const std::vector<Tensor*>& variables) {

@@ -14,6 +14,7 @@
 #include "runtime/backend.h"
 #include "runtime/graph_state.h"
 #include "runtime/staged_program.h"
+#include "runtime/thread_storage.h"
 
 namespace mpsgraph::runtime {
 
@@ -405,6 +406,7 @@ void Executable::call(const std::vector<std::byte*>& operands, const std::vector
 std::shared_ptr<Execution> Executable::run_async(std::vector<NDArray> inputs, std::vector<NDArray> results,
                                                  const ExecutionDescriptor& descriptor,
                                                  const std::shared_ptr<CommandQueue>& queue, bool waiting) {
+  if (!reserve_thread_storage()) throw OutOfMemoryError("there is too little memory to run a program in this thread");
   auto buffer = (queue ? queue : state_->device.default_queue())->command_buffer();
   ExecutionDescriptor here = descriptor;
   here.wait_until_completed = false;  // run_async waits below, once the handle exists

@@ -30,6 +30,7 @@ Gate::Pass Gate::admit(bool exclusive, const void* owner) {
   owner_ = within_ == 0 || owner == owner_ ? owner : nullptr;
   ++within_;
   within_exclusively_ += exclusive;
+  exclusive_entries_ += exclusive;
   return {shared_from_this(), exclusive};
 }
 

@@ -7,6 +7,7 @@
 // as a thread of the device when the work is done.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -41,6 +42,8 @@ class Gate : public std::enable_shared_from_this<Gate> {
   Pass try_enter(bool exclusive, const void* owner);  // returns an empty pass instead of waiting
   Pass shared() { return enter(false); }
   Pass exclusive() { return enter(true); }
+  // How many exclusive passes have been given. If the number has not changed, the variables have not either.
+  uint64_t exclusive_entries() const { return exclusive_entries_; }
 
  private:
   bool admits(bool exclusive, const void* owner) const;  // The caller must hold mutex_.
@@ -52,6 +55,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   std::condition_variable condition_;
   uint64_t next_ticket_ = 0, serving_ = 0;
   int within_ = 0, within_exclusively_ = 0;
+  std::atomic<uint64_t> exclusive_entries_{0};
   const void* owner_ = nullptr;  // common owner of all current holders; null if they have no owner or different owners
 };
 

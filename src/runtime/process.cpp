@@ -11,6 +11,7 @@
 
 #include "mpsgraph/core/errors.h"
 #include "runtime/handler_thread.h"
+#include "runtime/thread_storage.h"
 #include "runtime/worker.h"
 
 #ifdef __GLIBC__
@@ -69,6 +70,9 @@ void wait_until_quiet(const std::vector<std::shared_ptr<Worker>>& workers) {
 }();
 #endif
 
+// For the thread that loads the library.
+[[maybe_unused]] const bool reserved_at_start = reserve_thread_storage();
+
 }  // namespace
 
 ForkGuard::ForkGuard() : generation_(fork_generation()) {}
@@ -115,8 +119,19 @@ void register_worker(std::shared_ptr<Worker> worker) {
 }
 
 std::thread start_thread(std::function<void()> loop) {
+  enum State : int { starting, running, failed };
+  const auto state = std::make_shared<std::atomic<int>>(starting);
   try {
-    return std::thread(std::move(loop));
+    std::thread thread([state, loop = std::move(loop)] {
+      const bool reserved = reserve_thread_storage();
+      state->store(reserved ? running : failed);
+      state->notify_one();
+      if (reserved) loop();
+    });
+    state->wait(starting);
+    if (*state == running) return thread;
+    thread.join();
+    throw OutOfMemoryError("there is too little memory to start a thread");
   } catch (const std::system_error& error) {
     throw OutOfMemoryError(cat("the system cannot start a thread (", error.code().message(),
                                "): there is too little memory, or the process has as many threads as it may have"));

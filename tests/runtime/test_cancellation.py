@@ -10,6 +10,7 @@ from collections.abc import Callable
 import mpsgraph as mg
 import numpy as np
 import pytest
+from mpsgraph import nn
 
 ENDLESS = 2_000_000_000
 
@@ -158,6 +159,34 @@ def test_long_kernels_end_between_their_parts():
     assert time.monotonic() - begin < 10
 
 
+SLOW_COPY = """
+#include <chrono>
+#include <thread>
+
+void slow_copy(mpsgraph::custom::Call& call) {
+  const auto x = call.operand<float>(0);
+  const auto y = call.result<float>(0);
+  call.parallel_for(64, 1, [&](int64_t begin, int64_t end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20) * (end - begin));
+  });
+  for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i];
+}
+"""
+
+
+def test_run_cancelled_during_a_custom_kernel_raises_timeout_error_and_restores_variables():
+    slow_copy = mg.custom_operation("slow_copy", cpu=SLOW_COPY)
+    g = mg.Graph()
+    v = g.variable(np.zeros(3, np.float32))
+    change = g.assign(v, v + 1.0)
+    copied = slow_copy(v + 0.0)
+    (total,) = g.for_(ENDLESS, initial=[copied], body=lambda i, total: [total + 1.0])
+    with pytest.raises(mg.TimeoutError):
+        g.run({}, total, [change], timeout=0.1)
+    assert g.variable_value(v).tolist() == [0, 0, 0]
+    assert g.run({}, copied).tolist() == [0, 0, 0], "kernel must be able to run again"
+
+
 # --- runs inside runs -------------------------------------------------------------------------------------------------
 def inner_run(name: str, function: Callable[[np.ndarray], object]) -> mg.CustomOperation:
     return mg.python_operation(name, lambda x: np.asarray(function(x), np.float32), infer=lambda x: x)
@@ -206,3 +235,58 @@ def test_python_operation_that_changes_variables_of_its_own_graph_raises():
     with pytest.raises(mg.DeviceError, match="from within its own run"):
         g.run({x: np.ones(2, np.float32)}, nested(x))
     assert g.variable_value(v).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("timeout", [None, 30.0])
+def test_python_operation_that_waits_for_its_own_run_raises(timeout: float | None):
+    held: list[mg.Execution] = []
+    started = threading.Event()
+
+    def wait(x: np.ndarray) -> np.ndarray:
+        started.wait(30)
+        held[0].wait(timeout)
+        return x
+
+    g = mg.Graph()
+    x = g.placeholder((2,))
+    y = inner_run(f"waits_for_its_own_run_{timeout is None}", wait)(x)
+    held.append(g.run_async({x: np.ones(2, np.float32)}, [y]))
+    started.set()
+    with pytest.raises(mg.DeviceError, match="the wait would never end"):
+        held[0].wait(60)
+
+
+def test_saving_a_trainer_inside_its_own_step_raises(tmp_path):
+    class Saving(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(1)
+
+        def forward(self, x: mg.Tensor) -> mg.Tensor:
+            return self.linear(x) + inner_run("saves_its_trainer", save)(x.mean())
+
+    def save(value: np.ndarray) -> np.ndarray:
+        trainer.save(tmp_path / "inside")
+        return value
+
+    trainer = mg.Trainer(Saving(), loss="mse", optimizer=mg.optim.SGD(0.1))
+    with pytest.raises(mg.DeviceError, match="the wait would never end"):
+        trainer.train_step(np.ones((2, 3), np.float32), np.ones((2, 1), np.float32)).wait(60)
+
+
+def test_thread_of_a_python_operation_can_run_a_graph_on_a_queue_of_its_own():
+    inner = mg.Graph()
+    a = inner.placeholder((3,))
+    twice = inner.compile({a: (3,)}, [a * 2.0])
+    queue = mg.CommandQueue()
+
+    def run(x: np.ndarray) -> np.ndarray:
+        results: list[np.ndarray] = []
+        thread = threading.Thread(target=lambda: results.append(twice.run([x], queue=queue)[0].numpy().copy()))
+        thread.start()
+        thread.join()
+        return results[0]
+
+    g = mg.Graph()
+    x = g.placeholder((3,))
+    assert g.run({x: np.ones(3, np.float32)}, inner_run("runs_in_a_thread", run)(x)).tolist() == [2, 2, 2]

@@ -12,8 +12,10 @@ PROGRAM = """
 import resource, subprocess, sys
 import mpsgraph as mg
 import numpy as np
-import numpy.random  # which numpy would otherwise import later, when there is too little memory for that
 from mpsgraph import nn
+# Would otherwise be imported later, by numpy and by mg.Trainer. CPython's import may raise SystemError if there is too
+# little memory.
+import numpy.random, mpsgraph.training.trainer
 
 def size():
     with open("/proc/self/status") as status:
@@ -65,3 +67,49 @@ def test_run_with_little_memory_raises_and_the_process_continues(program: str, m
         check=False,
     )
     assert done.returncode == 0 and done.stdout.split()[-1] == "usable", (done.returncode, done.stderr[-2000:])
+
+
+NO_MEMORY_IN_A_THREAD = """
+import ctypes, os, resource
+import mpsgraph as mg
+import numpy as np
+
+malloc = ctypes.CDLL(None).malloc
+malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+g = mg.Graph()
+x = g.placeholder((2,))
+program = g.compile({x: (2,)}, [x + 1.0])
+raised = b"raised"
+
+def use_all_memory(_):
+    mg.NDArray((1,))
+    resource.setrlimit(resource.RLIMIT_AS, (1, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    for size in (1 << 20, 1 << 16, 4096, 256, 24):
+        try:
+            while malloc(size):
+                pass
+        except MemoryError:
+            pass
+    mg.NDArray((2**50,))  # the first C++ exception in this thread
+
+buffer = mg.CommandQueue(mg.Device("cpu")).command_buffer()
+buffer.add_completed_handler(use_all_memory)
+program.encode(buffer, [np.ones(2, np.float32)])
+buffer.commit()
+try:
+    buffer.wait_until_completed()
+except MemoryError:
+    os.write(1, raised)
+    os._exit(0)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs address-space limits")
+def test_first_exception_of_a_thread_without_any_memory_reaches_the_waiter():
+    """A thread that throws for the first time needs memory for its exception state, and releasing the exception's
+    Python object on another thread needs memory for the list of such objects.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", NO_MEMORY_IN_A_THREAD], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "raised"), (done.returncode, done.stderr[-2000:])

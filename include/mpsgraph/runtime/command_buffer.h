@@ -122,6 +122,7 @@ class MPSGRAPH_API CommandBuffer : public std::enable_shared_from_this<CommandBu
   CommandBufferStatus status_ = CommandBufferStatus::not_enqueued;
   bool work_done_ = false;
   bool brief_ = false;  // whether all commands of the buffer are brief; known after commit()
+  bool nested_ = false;  // whether a custom operation of the buffer that the queue is executing committed it
   int handlers_pending_ = 0;
   std::atomic<bool> cancelled_{false};
   std::exception_ptr error_;

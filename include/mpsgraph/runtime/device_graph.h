@@ -71,6 +71,10 @@ class MPSGRAPH_API DeviceGraph {
   // Sets all variables, or none if an error is thrown for a variable or a value. No variable may occur twice.
   void set_variables(const std::vector<std::pair<Tensor*, NDArray>>& values);
 
+  // Counts runs that assign variables, accesses to variables by the functions above, and compilations. While the count
+  // does not change, no variable changes.
+  uint64_t exclusive_accesses() const;
+
   // Sets the limits of the cache. When a limit is exceeded, the least recently used executables are evicted first.
   void set_cache_limits(size_t count, size_t bytes);
   void clear_cache();
