@@ -45,6 +45,13 @@ std::vector<TensorType> infer_assign(const InferContext& c) {
   return {};
 }
 
+// Returns operand 0 as it is. No pass removes the operation, moves it before its other operands, or merges operations
+// that use its result with operations that use operand 0. gradients() passes the operands of recomputed operations
+// through barriers that also take the incoming gradients.
+std::vector<TensorType> infer_barrier(const InferContext& c) { return {c.type(0)}; }
+
+void d_barrier(GradientContext& g) { g.set(0, g.incoming()); }
+
 }  // namespace
 
 const Family memory_family("memory", [] {
@@ -69,6 +76,15 @@ const Family memory_family("memory", [] {
           .infer = infer_assign,
           .has_effect = true,
           .takes_variables = true});
+  // Mark the operations between them (core/recomputation.h). Programs do not contain these marks.
+  for (const std::string_view mark : {"recomputation_begin", "recomputation_end"})
+    define({.name = mark, .infer = [](const InferContext&) { return std::vector<TensorType>(); }, .internal = true});
+  define({.name = "optimization_barrier",
+          .min_inputs = 1,
+          .max_inputs = -1,
+          .infer = infer_barrier,
+          .gradient = d_barrier,
+          .internal = true});
   define({.name = "argument",
           .attributes = {required("type", AttributeKind::type)},
           .infer = stated_type,
