@@ -4,6 +4,10 @@
 // An operation's id is always greater than the ids of the operations that produce its operands, even across blocks.
 // Visiting operations by descending id is therefore a valid order, and no recursion over the graph is needed. Each
 // operation's derivative is defined next to the operation.
+//
+// When the walk reaches operations that are marked as recomputed, it creates them again, with operands that depend on
+// the incoming gradients, and differentiates the copies. The rules of derivatives then read the copies' results, so the
+// results of the original operations are not kept.
 #include "mpsgraph/core/gradients.h"
 
 #include "core/block_gradients.h"
@@ -14,6 +18,7 @@
 #include <unordered_set>
 
 #include "core/definition.h"
+#include "core/recomputation.h"
 #include "core/wide.h"
 #include "mpsgraph/core/builder.h"
 
@@ -24,8 +29,10 @@ using Within = std::function<bool(const Operation&)>;
 
 class ReverseWalk {
  public:
-  ReverseWalk(const Seeds& seeds, const std::vector<Tensor*>& with_respect_to, Within within)
-      : with_respect_to_(with_respect_to), within_(std::move(within)) {
+  // Ranges of recomputed operations are only found from the id `recomputed_from` on.
+  ReverseWalk(const Seeds& seeds, const std::vector<Tensor*>& with_respect_to, Within within,
+              int64_t recomputed_from = 0)
+      : with_respect_to_(with_respect_to), within_(std::move(within)), recomputed_(recomputed_from) {
     for (const auto& seed : seeds) collect_from(seed.first->operation);
     std::sort(order_.begin(), order_.end(), [](const Operation* a, const Operation* b) { return a->id < b->id; });
     for (Tensor* tensor : with_respect_to_) {
@@ -36,8 +43,14 @@ class ReverseWalk {
   }
 
   std::vector<Tensor*> run() {
-    for (auto operation = order_.rbegin(); operation != order_.rend(); ++operation) {
+    for (auto operation = order_.rbegin(); operation != order_.rend();) {
+      const RecomputedRange* range = carrying_.contains(*operation) ? recomputed_.containing(**operation) : nullptr;
+      if (range && can_recompute(**operation)) {
+        operation = differentiate_recomputed(operation, *range);
+        continue;
+      }
       if (carrying_.contains(*operation)) differentiate(**operation);
+      ++operation;
     }
     std::vector<Tensor*> result;
     for (Tensor* tensor : with_respect_to_) result.push_back(gradient_of(tensor));
@@ -80,6 +93,94 @@ class ReverseWalk {
     for (const auto& output : operation.outputs) {
       if (is_inexact(output->dtype())) active_.insert(output.get());
     }
+  }
+
+  // Differentiates copies of the operations of a range, from the given operation on, and returns the position after
+  // them. The part ends before an operation that cannot run twice and through which gradients flow. Reads of variables
+  // are not repeated, because assignments may have changed the variables.
+  using Position = std::vector<Operation*>::reverse_iterator;
+  Position differentiate_recomputed(Position operation, const RecomputedRange& range) {
+    std::vector<Operation*> part, reads;  // in descending order
+    int64_t from = range.first;
+    for (; operation != order_.rend() && (*operation)->id >= range.first; ++operation) {
+      if ((*operation)->parent != range.block) continue;
+      if (can_recompute(**operation)) {
+        part.push_back(*operation);
+      } else if ((*operation)->is("read")) {
+        reads.push_back(*operation);
+      } else if (carrying_.contains(*operation)) {
+        from = (*operation)->id;
+        break;
+      }
+    }
+    Seeds seeds;
+    std::unordered_set<const Operation*> needed;
+    std::vector<Operation*> again;
+    for (Operation* candidate : part) {
+      for (const auto& output : candidate->outputs) {
+        if (Tensor* gradient = gradient_of(output.get())) {
+          seeds.emplace_back(output.get(), gradient);
+          needed.insert(candidate);
+        }
+      }
+      if (!needed.contains(candidate)) continue;
+      again.push_back(candidate);
+      for (const Tensor* operand : operands_of(*candidate)) needed.insert(operand->operation);
+    }
+    if (!again.empty()) differentiate_copies(with_nested_ranges(std::move(again), range, from), seeds);
+    for (Operation* read : reads)
+      if (carrying_.contains(read)) differentiate(*read);
+    return operation;
+  }
+
+  static std::vector<Tensor*> operands_of(const Operation& operation) {
+    std::vector<Tensor*> operands = operation.inputs;
+    if (operation.blocks.empty()) return operands;
+    const std::vector<Tensor*> captures = operation.captures();
+    operands.insert(operands.end(), captures.begin(), captures.end());
+    return operands;
+  }
+
+  void differentiate_copies(const std::vector<Operation*>& operations, const Seeds& seeds) {
+    Graph& graph = operations.front()->graph();
+    std::vector<Tensor*> incoming;
+    for (const auto& [tensor, gradient] : seeds) incoming.push_back(graph.resolve(gradient));
+    std::unordered_set<const Operation*> inside(operations.begin(), operations.end());
+    Replacements now;
+    std::vector<Tensor*> sources, wanted, outside;  // outside: the operands of the operations, in order of first use
+    for (const Operation* operation : operations) {
+      for (Tensor* operand : operands_of(*operation))
+        if (!inside.contains(operand->operation) && now.emplace(operand, operand).second) outside.push_back(operand);
+    }
+    for (Tensor* operand : outside) {
+      Tensor*& value = now[operand];
+      value = graph.resolve(operand);
+      // Constants and weights are in memory in any case. Passes can only fold or prepare them if no barrier hides them.
+      const bool is_weight = operand->operation->is("read") && is_inexact(operand->dtype());
+      if (!is_weight && !operand->operation->is("constant") && !operand->type.history) {
+        std::vector<Tensor*> inputs = incoming;
+        inputs.insert(inputs.begin(), value);
+        value = graph.add("optimization_barrier", std::move(inputs));
+      }
+      if (is_active(operand)) sources.push_back(operand), wanted.push_back(value);
+    }
+    const size_t count = wanted.size();
+    const int64_t first = graph.operation_count();
+    for (const Operation* operation : operations) create_again(*operation, now);
+    const int64_t end = graph.operation_count();
+    for (Tensor* tensor : with_respect_to_) {
+      if (inside.contains(tensor->operation)) sources.push_back(tensor), wanted.push_back(now.at(tensor));
+    }
+    Seeds again;
+    for (const auto& [tensor, gradient] : seeds) again.emplace_back(now.at(tensor), gradient);
+    const Within within = [first, end](const Operation& o) { return o.id >= first && o.id < end; };
+    ReverseWalk walk(again, wanted, within, first);
+    // The walk adds to the gradients known so far, so that the order of all additions is the same as without copies.
+    for (size_t i = 0; i < count; ++i)
+      if (Tensor* known = gradient_of(sources[i])) walk.gradients_[wanted[i]] = known;
+    const std::vector<Tensor*> gradients = walk.run();
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (gradients[i]) gradients_[sources[i]] = gradients[i];
   }
 
   void differentiate(Operation& operation) {
@@ -158,7 +259,7 @@ class ReverseWalk {
     }
     const int64_t end = graph.operation_count();
     const Within inside = [first, end](const Operation& o) { return o.id >= first && o.id < end; };
-    const std::vector<Tensor*> gradients = ReverseWalk(seeds, wanted, inside).run();
+    const std::vector<Tensor*> gradients = ReverseWalk(seeds, wanted, inside, first).run();
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (gradients[i]) accumulate_checked(operation, sources[i], gradients[i]);
     }
@@ -187,6 +288,7 @@ class ReverseWalk {
 
   const std::vector<Tensor*> with_respect_to_;
   const Within within_;
+  RecomputedRanges recomputed_;
   std::vector<Operation*> order_;  // operations in order of creation
   std::unordered_set<const Operation*> reached_, carrying_;
   std::unordered_map<const Operation*, std::vector<Tensor*>> captures_;

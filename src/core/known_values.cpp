@@ -242,6 +242,7 @@ KnownValues stacked(const Operation& operation, int, const Operands& x) {
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table = {
       {"identity", as_it_is},
+      {"optimization_barrier", as_it_is},
       {"cast", as_it_is},
       {"reshape", as_it_is},
       {"squeeze", as_it_is},
