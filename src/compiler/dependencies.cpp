@@ -6,7 +6,7 @@
 namespace mpsgraph::compiler {
 
 bool is_alias(const Operation& operation) {
-  for (std::string_view kind : {"identity", "reshape", "expand_dims", "squeeze", "flatten2d"})
+  for (std::string_view kind : {"identity", "reshape", "expand_dims", "squeeze", "flatten2d", "optimization_barrier"})
     if (operation.is(kind)) return true;
   return false;
 }

@@ -10,6 +10,12 @@
 // float32 and half precision are fused, because fused kernels support no other dtypes. For backends whose kernels have
 // no epilogue, the pass only rewrites the relu gradient, products with sparse tensors, softmax, and cross-entropy
 // losses.
+//
+// A matmul whose right operand is dequantized from packed words, possibly transposed, reads the words instead:
+//
+//   %w = dequantize_packed(%q, %s, %b)
+//   %t = transpose(%w)                ->   %y = quantized_matrix_multiplication(%x, %q, %s, %b) {transpose_b=true}
+//   %y = matrix_multiplication(%x, %t)
 #include <unordered_map>
 #include <unordered_set>
 
@@ -48,6 +54,28 @@ bool is_bias(const Tensor& bias, const Shape& result, int from_end) {
   return shape[shape.rank() - from_end] == channels;
 }
 
+// The dequantization of packed words that results in this right operand of a matmul, and whether it is transposed.
+struct PackedOperand {
+  const Operation* dequantization = nullptr;
+  bool transposed = false;
+};
+PackedOperand packed_operand(const Operation& root) {
+  if (!root.is("matrix_multiplication") || root.output()->dtype() == DType::float64) return {};
+  PackedOperand found;
+  const Operation* operation = root.input(1)->operation;
+  // A kernel computes with the unrounded elements, which are at least as exact as those that a cast rounds.
+  for (;; operation = operation->input(0)->operation) {
+    if (!found.transposed && is_transpose_of_matrices(*operation))
+      found.transposed = true;
+    else if (!operation->is("cast") || !is_float(operation->input(0)->dtype()))
+      break;
+  }
+  const Shape& rows = root.input(0)->shape();
+  if (!operation->is("dequantize_packed") || operation->output()->shape().rank() != 2 || rows.rank() < 1) return {};
+  found.dequantization = operation;
+  return found;
+}
+
 // Whether bias, residual, and activation can be fused into the operation.
 bool starts(const Operation& operation) {
   return operation.is("convolution2d") || operation.is("matrix_multiplication");
@@ -68,6 +96,16 @@ class Fuser {
     attributes.set("activation", std::string(fusion.relu ? "relu" : "none"));
     std::vector<Tensor*> inputs;
     const bool product = root.is("matrix_multiplication");
+    if (const auto [packed, transposed] = packed_operand(root); packed) {
+      attributes.set("bits", packed->attributes.integer("bits"));
+      attributes.set("transpose_b", transposed);
+      inputs = {rewriter.now(root.input(0))};
+      for (const Tensor* operand : packed->inputs) inputs.push_back(rewriter.now(operand));
+      if (fusion.bias) inputs.push_back(flat(rewriter, fusion.bias));
+      if (fusion.residual) inputs.push_back(rewriter.now(fusion.residual));
+      return std::vector<Tensor*>{
+          rewriter.create(operation, "quantized_matrix_multiplication", inputs, attributes)->output()};
+    }
     for (int i : {0, 1}) {
       const bool transposed = product && is_transpose_of_matrices(*root.input(i)->operation);
       if (product) attributes.set(i == 0 ? "transpose_a" : "transpose_b", transposed);
@@ -129,7 +167,7 @@ class Fuser {
     }
     const bool transposed = product && (is_transpose_of_matrices(*root.input(0)->operation) ||
                                         is_transpose_of_matrices(*root.input(1)->operation));
-    if (fusion.tail != &root || transposed) by_tail_[fusion.tail] = fusion;
+    if (fusion.tail != &root || transposed || packed_operand(root).dequantization) by_tail_[fusion.tail] = fusion;
   }
 
   Users users_;

@@ -119,7 +119,8 @@ double flops_of(const Operation& operation) {
   const std::string_view kind = operation.kind(), family = operation.definition->family;
   if (operation.is("fused_elementwise")) return region_flops(*operation.blocks[0]);
   if (is_convolution(kind)) return convolution_flops(operation);
-  if (operation.is("matrix_multiplication") || operation.is("fused_matrix_multiplication"))
+  if (operation.is("matrix_multiplication") || operation.is("fused_matrix_multiplication") ||
+      operation.is("quantized_matrix_multiplication"))
     return product_flops(operation);
   if (operation.is("scaled_dot_product_attention")) return attention_flops(operation);
   if (operation.is("recurrent_sequence") || operation.is("recurrent_sequence_gradient"))

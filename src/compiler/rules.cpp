@@ -36,6 +36,7 @@ bool all_equal(const Ints& values, int64_t wanted) {
 // ---- arithmetic ----
 
 Tensor* first_operand(Site& s) { return s.in[0]; }
+Tensor* constant_operand(Site& s) { return s.in[0]->operation->is("constant") ? s.in[0] : nullptr; }
 Tensor* equal_operands(Site& s) { return s.in[0] == s.in[1] ? s.in[0] : nullptr; }
 
 Tensor* twice_is_once(Site& s) { return s.in[0]->operation->is(s.source.kind()) ? s.in[0] : nullptr; }
@@ -393,6 +394,7 @@ Tensor* weights_gradient_of_cut_rows(Site& s) {
 
 const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
     {"identity", {first_operand}},
+    {"optimization_barrier", {constant_operand}},
     {"addition", {add_zero, add_negative, bias_of_lookup}},
     {"subtraction", {subtract_zero, subtract_from_zero, subtract_negative}},
     {"multiplication", {multiply_by_one, multiply_by_itself}},

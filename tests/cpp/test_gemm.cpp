@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/instruction_set.h"
+#include "backends/cpu/matrix/accelerate_product.h"
 #include "backends/cpu/matrix/gemm.h"
 #include "backends/cpu/matrix/packed_product.h"
 #include "kernel_harness.h"
@@ -206,12 +207,14 @@ int64_t wrong_in_all(const GemmTiles<T>& tiles) {
 }
 
 TEST(tiles_of_every_instruction_set_are_exact) {
-  CHECK_EQUAL(wrong_in_all(baseline::gemm_tiles_float) + wrong_in_all(baseline::gemm_tiles_double), 0);
 #if defined(__x86_64__)
+  CHECK_EQUAL(wrong_in_all(baseline::gemm_tiles_float) + wrong_in_all(baseline::gemm_tiles_double), 0);
   if (instruction_set() != "baseline")
     CHECK_EQUAL(wrong_in_all(avx2::gemm_tiles_float) + wrong_in_all(avx2::gemm_tiles_double), 0);
   if (instruction_set() == "AVX-512")
     CHECK_EQUAL(wrong_in_all(avx512::gemm_tiles_float) + wrong_in_all(avx512::gemm_tiles_double), 0);
+#else
+  CHECK_EQUAL(wrong_in_all(gemm_tiles_float()) + wrong_in_all(gemm_tiles_double()), 0);
 #endif
 }
 
@@ -227,9 +230,12 @@ Dims matrix_dims(Dims batch, int64_t rows, int64_t columns, bool transposed) {
   return batch;
 }
 
-// Run packed_product() on random integers, and compare every element. Return the kernel's description.
+using MakeProduct = std::unique_ptr<Kernel>(Lowering&, const ProductEpilogue&);
+
+// Run a product on random integers, and compare every element. Return the kernel's description.
 template <class T>
-std::string check_product(const Sizes& sizes, bool transpose_a, bool transpose_b, bool constant, bool epilogue) {
+std::string check_product(const Sizes& sizes, bool transpose_a, bool transpose_b, bool constant, bool epilogue,
+                          MakeProduct make) {
   constexpr DType dtype = sizeof(T) == 4 ? DType::float32 : DType::float64;
   const auto [of_left, of_right, rows, steps, columns] = sizes;
   const Dims left = matrix_dims(of_left, rows, steps, transpose_a),
@@ -256,7 +262,7 @@ std::string check_product(const Sizes& sizes, bool transpose_a, bool transpose_b
   if (epilogue) inputs.push_back(add({columns}, bias)), inputs.push_back(add(result, residual));
   const Operation* operation = graph.create("fused_matrix_multiplication", inputs, std::move(attributes));
   kernels::HarnessLowering lowering(*operation, false, constant);
-  const auto kernel = packed_product(lowering, epilogue ? ProductEpilogue{2, 3, true} : ProductEpilogue{});
+  const auto kernel = make(lowering, epilogue ? ProductEpilogue{2, 3, true} : ProductEpilogue{});
   const std::vector<kernels::Array> results = kernels::run_kernel(*kernel, lowering, arrays);
   CHECK(results[0].dims == result);
   const auto* c = reinterpret_cast<const T*>(results[0].bytes.data());
@@ -290,10 +296,11 @@ std::string check_product(const Sizes& sizes, bool transpose_a, bool transpose_b
 }
 
 template <class T>
-void check_products(const Sizes& sizes, const std::string& expected, bool constant = false, bool epilogue = false) {
+void check_products(const Sizes& sizes, const std::string& expected, bool constant = false, bool epilogue = false,
+                    MakeProduct make = packed_product) {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true}) {
-      const std::string description = check_product<T>(sizes, transpose_a, transpose_b, constant, epilogue);
+      const std::string description = check_product<T>(sizes, transpose_a, transpose_b, constant, epilogue, make);
       if (description.find(expected) == std::string::npos) CHECK_EQUAL(description, expected);
     }
 }
@@ -312,4 +319,28 @@ TEST(products_are_exact_with_every_division) {
   }
   check_products<float>({{}, {}, 700, 300, 290}, "packed matmul, ");
   check_products<double>({{}, {}, 301, 270, 101}, "packed matmul, ");
+}
+
+// What a CBLAS library computes, for the kernel that calls one.
+void plain_sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a, int lda,
+                 const float* b, int ldb, float beta, float* c, int ldc) {
+  CHECK(order == 101 && alpha == 1 && beta == 0);
+  for (int row = 0; row < m; ++row)
+    for (int column = 0; column < n; ++column) {
+      float sum = 0;
+      for (int step = 0; step < k; ++step)
+        sum += (transpose_a == 112 ? a[step * lda + row] : a[row * lda + step]) *
+               (transpose_b == 112 ? b[column * ldb + step] : b[step * ldb + column]);
+      c[row * ldc + column] = sum;
+    }
+}
+std::unique_ptr<Kernel> product_of_library(Lowering& lowering, const ProductEpilogue& extras) {
+  return library_product(lowering, extras, plain_sgemm);
+}
+
+TEST(products_of_a_library_are_exact) {
+  for (const bool epilogue : {false, true}) {
+    check_products<float>({{}, {}, 5, 3, 7}, "sgemm", false, epilogue, product_of_library);
+    check_products<float>({{3, 2}, {2}, 33, 70, 21}, "sgemm", false, epilogue, product_of_library);
+  }
 }

@@ -82,7 +82,9 @@ def test_per_tap_convolution_matches_reference(size, bias, residual, relu):
     if "AVX" in mg.Device("cpu").description:
         few = SIZES[size][2] < 8  # another kernel computes their gradient with respect to the input
         assert fast.plan().count("one matmul per tap") == 3 - few and "one matmul per tap" not in plain.plan()
-        assert fast.plan().count(f"taps, {'without overlap' if size in APART else 'accumulated'}") == few
+        # Overlapping windows are accumulated by one thread per image, so there must be as many images as threads.
+        if size in APART or SIZES[size][0] >= mg.get_num_threads():
+            assert fast.plan().count(f"taps, {'without overlap' if size in APART else 'accumulated'}") == few
         assert "tap by tap" in fast.plan() or size not in TAP_BY_TAP
     found, expected = ([a.numpy() for a in e.run([arrays[f] for f in e.feeds])] for e in (fast, plain))
     for name, ours, theirs in zip(("result", "source", "weights"), found, expected, strict=True):

@@ -166,6 +166,11 @@ GRADIENTS = {
     "dilations_and_strides": (4, (15, 13), 33, (3, 3), {"dilations": (3, 2), "strides": (2, 2)}),
     "planes": (4, (9, 8), 24, (5, 5), {"dilations": (2, 2), "data_layout": "NCHW"}),
     "outputs_first": (4, (3, 3), 24, (5, 5), {"weights_layout": "OIHW"}),
+    "rows_of_two_taps": (3, (6, 9), 28, (7, 2), {}),
+    "rows_of_four_taps": (3, (6, 40), 44, (3, 4), {}),
+    "rows_of_six_taps": (2, (5, 33), 20, (2, 6), {"strides": (1, 2)}),
+    "more_rows_of_taps_than_a_call_takes": (2, (24, 9), 17, (19, 1), {}),
+    "many_channels": (2, (5, 20), 1030, (3, 3), {}),
     "taps_that_see_nothing": (2, (2, 2), 16, (3, 3), {"dilations": (8, 8)}),
 }
 

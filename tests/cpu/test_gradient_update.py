@@ -52,7 +52,17 @@ def assert_steps_agree(made, arrays, steps=3):
 
 @pytest.mark.parametrize("update", UPDATES)
 @pytest.mark.parametrize(
-    "rows, inputs, outputs", [(32, 784, 512), (8, 2049, 32), (64, 391, 1024), (256, 300, 224), (17, 11, 6272)]
+    "rows, inputs, outputs",
+    [
+        (32, 784, 512),
+        (8, 2049, 32),
+        (64, 391, 1024),
+        (256, 300, 224),
+        (17, 11, 6272),
+        (32, 784, 500),
+        (250, 77, 1151),
+        (9, 4100, 17),
+    ],
 )
 def test_fused_update_reads_gradient_in_blocks(update, rows, inputs, outputs):
     made, arrays = programs(UPDATES[update], rows, inputs, outputs)
@@ -64,7 +74,7 @@ def test_fused_update_reads_gradient_in_blocks(update, rows, inputs, outputs):
 def test_fused_update_allocates_no_memory_for_the_gradient():
     (fast, plain), _ = programs(UPDATES["descent"], 32, 2048, 2048)
     arenas = [int(e.plan().split("arena ")[1].split()[0]) for _, e in (fast, plain)]
-    assert not VECTORS or (arenas[0] < 2 << 20 and arenas[1] >= 2048 * 2048 * 4), arenas
+    assert not VECTORS or (arenas[0] < 8 << 20 and arenas[1] >= 2048 * 2048 * 4), arenas
 
 
 def test_fused_update_training_is_bitwise_reproducible():
@@ -111,7 +121,7 @@ def test_update_by_fetched_gradient_is_not_fused():
     assert_steps_agree(made, arrays)
 
 
-@pytest.mark.parametrize("rows, inputs, outputs", [(257, 784, 512), (7, 784, 512), (32, 784, 500), (32, 60, 512)])
+@pytest.mark.parametrize("rows, inputs, outputs", [(257, 784, 512), (7, 784, 512), (32, 8192, 15), (32, 60, 512)])
 def test_updates_of_unsupported_sizes_are_not_fused(rows, inputs, outputs):
     made, arrays = programs(UPDATES["descent"], rows, inputs, outputs)
     assert TOGETHER not in made[0][1].plan()

@@ -25,7 +25,7 @@ def drawn(*shape):
 def product(a, b):
     g = mg.Graph()
     x, y = g.placeholder(a.shape, a.dtype), g.placeholder(b.shape, b.dtype)
-    return g.run({x: a, y: b}, g.matrix_multiplication(x, y))
+    return g.run({x: a, y: b}, g.matrix_multiplication(x, y)).numpy()
 
 
 @pytest.mark.parametrize("batch, rows, steps, columns", SIZES)

@@ -50,7 +50,7 @@ bool has_technique([[maybe_unused]] std::string_view technique) {
   if (technique == "pairs") return instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16");
   return instruction_set() == "AVX-512";
 #else
-  return false;
+  return technique == "pairs" && instruction_set() == "NEON-bf16";
 #endif
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 // Number of independent chains of multiply-adds: enough to hide the latency of two FMA units, and few enough to fit in
 // registers.
-constexpr int chains = MPSGRAPH_VECTOR_BYTES == 64 ? 24 : MPSGRAPH_VECTOR_BYTES == 32 ? 12 : 10;
+constexpr int chains = vector_registers == 32 ? 24 : MPSGRAPH_IS_BASELINE ? 10 : 12;
 
 template <class Element>
 double multiply_add(int64_t rounds) {
@@ -19,12 +19,7 @@ double multiply_add(int64_t rounds) {
 #pragma GCC unroll 32
     for (int i = 0; i < chains; ++i) {
       sums[i] = sums[i] * factor + summand;
-      // Pretend to modify the sum, so that the compiler cannot optimize the loop away.
-#if defined(__x86_64__)
-      asm volatile("" : "+v"(sums[i]));
-#elif defined(__aarch64__)
-      asm volatile("" : "+w"(sums[i]));
-#endif
+      hide(sums[i]);
     }
   }
   V all = sums[0];

@@ -10,9 +10,11 @@ namespace mpsgraph::cpu {
 namespace {
 
 thread_local const std::atomic<bool>* polled = nullptr;
+thread_local int64_t polls = 0;
 
 bool is_set(const std::atomic<bool>* flag) { return flag && flag->load(std::memory_order_relaxed); }
 void end_if_set(const std::atomic<bool>* flag) {
+  ++polls;
   if (is_set(flag)) runtime::throw_cancelled();
 }
 
@@ -60,8 +62,10 @@ ThreadPool::Loop loop_of(Phases& phases) {
           },
           [](void* context, int64_t phase, int64_t member) {
             auto& p = *static_cast<Phases*>(context);
+            const PollScope scope(p.cancelled);
             Items items(p.shares, member, p.cancelled);
             p.error.guard([&] { p.body(p.f, phase, items); });
+            polls += items.taken();
             return items.taken();
           }};
 }
@@ -70,13 +74,12 @@ ThreadPool::Loop loop_of(Phases& phases) {
 
 PollScope::PollScope(const std::atomic<bool>* cancelled) : before_(std::exchange(polled, cancelled)) {}
 PollScope::~PollScope() { polled = before_; }
+void poll_run() { end_if_set(polled); }
+int64_t poll_count() { return polls; }
 
 void run_phases(int threads, int64_t phases, const void* count, PhaseCount count_of, const void* f, PhaseBody body) {
   Phases all{Shares(0, threads), count, count_of, f, body, polled};
-  {
-    const PollScope inner(nullptr);
-    ThreadPool::get().run(threads, phases, loop_of(all));
-  }
+  ThreadPool::get().run(threads, phases, loop_of(all));
   all.error.rethrow();
   end_if_set(all.cancelled);
 }
@@ -113,30 +116,33 @@ void run_chains(int64_t chains, int64_t length, const void* f, ChainBody body) {
     const std::atomic<bool>* cancelled;
     FirstError error{};
   } all{Chains(chains, length, threads), chains, f, body, polled};
-  {
-    const PollScope inner(nullptr);
-    ThreadPool::get().run(threads, 1,
-                          {&all, [](void* context, int64_t) { return static_cast<All*>(context)->chains; },
-                           [](void* context, int64_t, int64_t member) {
-                             auto& all = *static_cast<All*>(context);
-                             int64_t taken = 0;
-                             const auto ended = [&] { return is_set(all.cancelled) || all.error.any(); };
-                             for (Chains::Item item; !ended() && (item = all.shares.take(member)).chain >= 0; ++taken)
-                               all.error.guard([&] {
-                                 all.body(all.f, item.chain, item.place, member);
-                                 all.shares.done(item.chain);
-                               });
-                             return taken;
-                           }});
-  }
+  ThreadPool::get().run(threads, 1,
+                        {&all, [](void* context, int64_t) { return static_cast<All*>(context)->chains; },
+                         [](void* context, int64_t, int64_t member) {
+                           auto& all = *static_cast<All*>(context);
+                           const PollScope scope(all.cancelled);
+                           int64_t taken = 0;
+                           const auto ended = [&] { return is_set(all.cancelled) || all.error.any(); };
+                           for (Chains::Item item; !ended() && (item = all.shares.take(member)).chain >= 0; ++taken)
+                             all.error.guard([&] {
+                               all.body(all.f, item.chain, item.place, member);
+                               all.shares.done(item.chain);
+                             });
+                           polls += taken;
+                           return taken;
+                         }});
   all.error.rethrow();
   end_if_set(all.cancelled);
 }
 
 void run_ranges(int64_t n, int64_t grain, const void* f, RangeBody body) {
   if (n <= 0) return;
-  const int64_t most = thread_count() > 1 ? thread_count() * items_per_thread : 1;
-  const int64_t parts = std::clamp<int64_t>(n / std::max<int64_t>(grain, 1), 1, most);
+  grain = std::max<int64_t>(grain, 1);
+  const int64_t enough = thread_count() > 1 ? thread_count() * items_per_thread : 1;
+  const int64_t short_items =
+      grain == 1 ? std::min(n, most_single_items) : std::min(n / grain / grains_per_item, most_short_items);
+  const int64_t most = std::max(enough, short_items);
+  const int64_t parts = std::clamp<int64_t>(n / grain, 1, most);
   if (parts == 1) return body(f, 0, n);
   parallel_parts(parts, [&](int64_t part) { body(f, n * part / parts, n * (part + 1) / parts); });
 }

@@ -51,8 +51,7 @@ class Items {
 };
 
 // While an object of this class exists, parallel loops of the thread that created it end with CancelledError soon after
-// the flag is set. Loops inside the items of another loop complete, because an exception must not leave a thread's
-// share of that loop.
+// the flag is set: before the next item, and at the next poll_run() in an item, on whichever thread the item runs.
 class PollScope {
  public:
   explicit PollScope(const std::atomic<bool>* cancelled);  // null: loops are not cancelled
@@ -62,6 +61,23 @@ class PollScope {
  private:
   const std::atomic<bool>* before_;
 };
+
+// Throw CancelledError if the loop whose item the calling thread processes was cancelled. Kernels call this every few
+// milliseconds in items that may take longer.
+void poll_run();
+int64_t poll_count();  // number of times that this thread has checked whether its loop was cancelled, for tests
+
+// How many elements a serial loop may process before the next poll_run(), if an element takes some nanoseconds.
+constexpr int64_t elements_per_poll = 1 << 18;
+
+// Call f(begin, end) for consecutive pieces of [begin, end) of at most `piece` elements, and poll_run() before each.
+template <class F>
+void for_polled_pieces(int64_t begin, int64_t end, int64_t piece, const F& f) {
+  for (; begin < end; begin += piece) {
+    poll_run();
+    f(begin, std::min(end, begin + piece));
+  }
+}
 
 // The templates below pass the loop body as a function pointer to these functions, defined in parallel.cpp. Otherwise
 // every loop body would be compiled several times, for serial and for parallel execution.
@@ -113,8 +129,12 @@ void parallel_parts(int64_t parts, const F& f) {
 }
 
 constexpr int64_t items_per_thread = 8;  // enough items that a thread that joins late costs little time
+// A cancelled loop ends after the items that have begun. Items of long loops are therefore divided further, unless they
+// would be shorter than 64 grains, which take at most a few milliseconds. With a grain of 1, an element may take long.
+constexpr int64_t grains_per_item = 64, most_short_items = 1024, most_single_items = 256;
 
-// Call f(begin, end) over ranges of [0, n), several per thread, of at least `grain` elements each.
+// Call f(begin, end) over ranges of [0, n), several per thread, of at least `grain` elements each. Long loops have more
+// ranges, so that they can be cancelled.
 template <class F>
 void parallel_for(int64_t n, int64_t grain, const F& f) {
   run_ranges(n, grain, &f, [](const void* f, int64_t begin, int64_t end) { (*static_cast<const F*>(f))(begin, end); });

@@ -5,8 +5,7 @@
 // a vector, fused multiply-adds, minima with a rule for NaN, sums over lanes, transposition, and half precision. Other
 // operations of a single processor belong in the kernel that needs them.
 //
-// Products and sums are contracted to fused multiply-adds in AVX2 and AVX-512 builds, and are never contracted in
-// baseline builds; multiply_add() is fused on every processor that has the instruction.
+// Products and sums are contracted to fused multiply-adds, except in baseline builds.
 #pragma once
 
 #include <bit>
@@ -15,13 +14,22 @@
 #include <cstring>
 #include <type_traits>
 #include <utility>
-#if defined(__x86_64__)
+#if defined(__x86_64__) && MPSGRAPH_VECTOR_BYTES == 16
+#include <emmintrin.h>  // immintrin.h takes ten times as long to compile, and the other builds precompile it
+#elif defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
 
 #include "backends/cpu/half_types.h"
+
+// Whether this build has neither fused multiply-adds nor conversions of float16.
+#if MPSGRAPH_VECTOR_BYTES == 16 && !defined(__aarch64__)
+#define MPSGRAPH_IS_BASELINE 1
+#else
+#define MPSGRAPH_IS_BASELINE 0
+#endif
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
@@ -53,6 +61,12 @@ using Doubles = Vector<double>;
 using Ints = Vector<int32_t>;
 using Words = Vector<uint32_t>;
 using HalfBits = Vector<uint16_t, MPSGRAPH_VECTOR_BYTES / 2>;  // as many float16 or bfloat16 as Floats has lanes
+
+#if MPSGRAPH_VECTOR_BYTES == 64 || defined(__aarch64__)
+constexpr int vector_registers = 32;
+#else
+constexpr int vector_registers = 16;
+#endif
 
 // ---- loads and stores, without alignment
 
@@ -137,19 +151,46 @@ inline V select(LaneMask<V> mask, V a, V b) {
   return mask ? a : b;
 }
 
-// a * b + c, rounded once where the processor has the instruction.
+// a * b + c, rounded once except in baseline builds.
 template <class V>
 inline V multiply_add(V a, V b, V c) {
-#if defined(__aarch64__)  // explicit, because baseline files are compiled without contraction
-  if constexpr (std::is_same_v<V, Vector<float, 16>>)
-    return std::bit_cast<V>(
-        vfmaq_f32(std::bit_cast<float32x4_t>(c), std::bit_cast<float32x4_t>(a), std::bit_cast<float32x4_t>(b)));
-  else if constexpr (std::is_same_v<V, Vector<double, 16>>)
-    return std::bit_cast<V>(
-        vfmaq_f64(std::bit_cast<float64x2_t>(c), std::bit_cast<float64x2_t>(a), std::bit_cast<float64x2_t>(b)));
-#endif
   return a * b + c;
 }
+// c - a * b, rounded once except in baseline builds.
+template <class V>
+inline V less_product(V c, V a, V b) {
+#if MPSGRAPH_VECTOR_BYTES == 64
+  if constexpr (std::is_same_v<V, Floats>) return _mm512_fnmadd_ps(a, b, c);
+  if constexpr (std::is_same_v<V, Doubles>) return _mm512_fnmadd_pd(a, b, c);
+#elif MPSGRAPH_VECTOR_BYTES == 32
+  if constexpr (std::is_same_v<V, Floats>) return _mm256_fnmadd_ps(a, b, c);
+  if constexpr (std::is_same_v<V, Doubles>) return _mm256_fnmadd_pd(a, b, c);
+#elif defined(__aarch64__)
+  if constexpr (std::is_same_v<V, Floats>) return (V)vfmsq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+  if constexpr (std::is_same_v<V, Doubles>) return (V)vfmsq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+#endif
+  return c - a * b;
+}
+// Hide from the compiler how v was computed, so that it neither removes the computation nor fuses it with another.
+template <class V>
+[[gnu::always_inline]] inline void hide(V& v) {
+#if defined(__x86_64__)
+  asm("" : "+v"(v));
+#elif defined(__aarch64__)
+  asm("" : "+w"(v));
+#endif
+}
+#if defined(__aarch64__)
+// a * b[lane] + c in one instruction. Broadcasting b[lane] first would take another.
+template <int lane>
+inline Floats multiply_add_lane(Floats a, Floats b, Floats c) {
+  return (Floats)vfmaq_laneq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b, lane);
+}
+template <int lane>
+inline Doubles multiply_add_lane(Doubles a, Doubles b, Doubles c) {
+  return (Doubles)vfmaq_laneq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b, lane);
+}
+#endif
 
 // Like the x86 instructions, least and greatest return the second operand if either is NaN.
 template <class V>
@@ -176,6 +217,9 @@ inline V greatest(V a, V b) {
 }
 
 inline Floats sqrt(Floats x) {
+#if defined(__aarch64__)
+  return (Floats)vsqrtq_f32((float32x4_t)x);
+#endif
   Floats r;
   for (int i = 0; i < lanes<float>; ++i) r[i] = __builtin_sqrtf(x[i]);
   return r;
@@ -205,6 +249,9 @@ inline uint64_t bits_of(M mask) {
 #elif defined(__x86_64__)
   if constexpr (bytes == 4) return static_cast<uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(mask)));
   if constexpr (bytes == 8) return static_cast<uint32_t>(_mm_movemask_pd(reinterpret_cast<__m128d>(mask)));
+#elif defined(__aarch64__)
+  if constexpr (bytes == 4) return vaddvq_u32((uint32x4_t)mask & uint32x4_t{1, 2, 4, 8});
+  if constexpr (bytes == 8) return vaddvq_u64((uint64x2_t)mask & uint64x2_t{1, 2});
 #else
   uint64_t bits = 0;
   for (int i = 0; i < lanes_of<M>; ++i) bits |= static_cast<uint64_t>(mask[i] & 1) << i;
@@ -213,10 +260,16 @@ inline uint64_t bits_of(M mask) {
 }
 template <class M>
 inline bool any(M mask) {
+#if defined(__aarch64__)
+  return vmaxvq_u32((uint32x4_t)mask) != 0;
+#endif
   return bits_of(mask) != 0;
 }
 template <class M>
 inline bool every(M mask) {
+#if defined(__aarch64__)
+  return vminvq_u32((uint32x4_t)mask) != 0;
+#endif
   return bits_of(mask) == (uint64_t{1} << lanes_of<M>)-1;
 }
 
@@ -307,7 +360,9 @@ inline Words bfloat16_in_upper_half(Floats v) {  // the lower halves are arbitra
   return v != v ? u | 0x400000u : u + 0x7fffu + ((u >> 16) & 1u);
 }
 inline HalfBits to_bfloat16(Floats v) {
-#ifdef MPSGRAPH_BF16_PRODUCTS  // the instruction flushes subnormals to zero
+#if defined(MPSGRAPH_BF16_PRODUCTS) && defined(__aarch64__)
+  return (HalfBits)vcvt_bf16_f32((float32x4_t)v);
+#elif defined(MPSGRAPH_BF16_PRODUCTS)  // the instruction flushes subnormals to zero
   return (HalfBits)_mm512_cvtneps_pbh(v);
 #else
   return lower_halves(bfloat16_in_upper_half(v) >> 16);
@@ -318,6 +373,8 @@ inline Floats from_float16(HalfBits h) {
   return _mm512_cvtph_ps(std::bit_cast<__m256i>(h));
 #elif MPSGRAPH_VECTOR_BYTES == 32
   return _mm256_cvtph_ps(std::bit_cast<__m128i>(h));
+#elif defined(__aarch64__)
+  return (Floats)vcvt_f32_f16((float16x4_t)h);
 #else
   Floats v;
   for (int i = 0; i < lanes<float>; ++i) v[i] = std::bit_cast<Half>(h[i]);
@@ -329,6 +386,8 @@ inline HalfBits to_float16(Floats v) {
   return std::bit_cast<HalfBits>(_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif MPSGRAPH_VECTOR_BYTES == 32
   return std::bit_cast<HalfBits>(_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__aarch64__)
+  return (HalfBits)vcvt_f16_f32((float32x4_t)v);
 #else
   HalfBits h;
   for (int i = 0; i < lanes<float>; ++i) h[i] = Half(v[i]).bits;

@@ -12,6 +12,7 @@
 #include "backends/cpu/flush_to_zero.h"
 #include "backends/cpu/ticks.h"
 #include "runtime/thread_count.h"
+#include "runtime/thread_storage.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -221,6 +222,7 @@ void ThreadPool::start(int threads) {
         &thread, &attributes,
         [](void* argument) -> void* {
           const std::unique_ptr<Start> begin(static_cast<Start*>(argument));
+          if (!runtime::reserve_thread_storage()) return nullptr;  // loops do without this helper
 #ifdef __linux__
           pthread_setname_np(pthread_self(), "mpsgraph helper");
 #endif

@@ -36,7 +36,11 @@ std::unique_ptr<Kernel> lower_custom(Lowering& l) {
   std::vector<Slot> operands, results;
   for (size_t i = 0; i < l.input_count(); ++i) operands.push_back(l.input(i).slot);
   for (size_t i = 0; i < operation.outputs.size(); ++i) results.push_back(l.output(i).slot);
-  const CustomLoop loop = [](int64_t items, int64_t grain, const auto& f) { parallel_for(items, grain, f); };
+  // Loops of custom kernels are not cancelled, because kernels may be written in C or catch exceptions.
+  const CustomLoop loop = [](int64_t items, int64_t grain, const auto& f) {
+    const PollScope poll(nullptr);
+    parallel_for(items, grain, f);
+  };
   return kernel(
       [=, run = runtime::prepared(*custom, custom_site(operation))](Frame& f) {
         Pointers<const std::byte*> from(f, operands);

@@ -187,6 +187,7 @@ std::unique_ptr<Kernel> by_patches(Lowering& lowering, const Plan& p, Slot x, Sl
             const int64_t image = unit / p.tiles, row = unit % p.tiles * p.rows,
                           last = std::min(p.all_rows, row + p.rows);
             for (int64_t g = 0; g < p.groups; ++g) {
+              poll_run();
               unfold(p, f.at<const T>(x) + image * p.x.sn + g * p.inputs * p.x.sc, row, last, patches);
               const Matrix<T> out = pixels_of(p, f.at<T>(y), image, row, last, g);
               const Matrix<const C> left{patches, out.rows, p.patch, p.patch, 1};
@@ -233,6 +234,7 @@ std::unique_ptr<Kernel> back_by_patches(Lowering& lowering, const Plan& p, Slot 
           for (int64_t unit = begin; unit < end; ++unit) {
             const int64_t image = unit / p.groups, g = unit % p.groups;
             for (int64_t row = 0; row < p.all_rows; row += p.rows) {
+              poll_run();
               const int64_t last = std::min(p.all_rows, row + p.rows);
               const Matrix<const C> from =
                   read_pixels<T>(pixels_of(p, f.at<const T>(incoming), image, row, last, g), buffer);
@@ -268,6 +270,7 @@ std::unique_ptr<Kernel> weights_by_patches(Lowering& lowering, const Plan& p, Sl
             const int64_t image = unit / p.tiles, row = unit % p.tiles * p.rows,
                           last = std::min(p.all_rows, row + p.rows);
             for (int64_t g = 0; g < p.groups; ++g) {
+              poll_run();
               unfold(p, f.at<const T>(x) + image * p.x.sn + g * p.inputs * p.x.sc, row, last, patches);
               const Matrix<const C> from =
                   read_pixels<T>(pixels_of(p, f.at<const T>(incoming), image, row, last, g), buffer);

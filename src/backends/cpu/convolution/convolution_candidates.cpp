@@ -116,15 +116,16 @@ Offer grouped_taps(Lowering& lowering) {
   const bool back = c.is(ConvolutionPart::data_gradient);
   if (!tiles || c.weights.dtype != DType::float32 || p.groups == 1 || p.x.sc != 1 || p.y.sc != 1 || p.empty())
     return decline("needs groups, channels last, and float32");
-  int64_t merged = std::max<int64_t>(tiles->columns / (back ? p.inputs : p.outputs), 1);
+  const bool is_product = !c.is(ConvolutionPart::weights_gradient);
+  const int64_t columns = is_product ? tiles->columns / 2 : tiles->columns;  // one vector, or one tile
+  int64_t merged = std::max<int64_t>(columns / (back ? p.inputs : p.outputs), 1);
   while (p.groups % merged != 0) --merged;
   const int64_t groups = p.groups / merged;
   p.groups = 1, p.inputs *= merged, p.outputs *= merged;
   TapPlan plan = (back ? TapPlan::data_gradient(p) : TapPlan::forward(p)).repeated(groups, p.taps());
   const bool complete = static_cast<int64_t>(plan.taps.size()) == groups * p.taps();
   TapWeights weights(p, plan, back, merged);
-  if (c.is(ConvolutionPart::weights_gradient))
-    return tap_weights_gradient(lowering, DType::float32, std::move(plan), std::move(weights), complete);
+  if (!is_product) return tap_weights_gradient(lowering, DType::float32, std::move(plan), std::move(weights), complete);
   return tap_product(lowering, DType::float32, std::move(plan), std::move(weights), c.extras);
 }
 

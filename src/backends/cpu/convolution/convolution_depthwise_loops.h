@@ -37,6 +37,17 @@ struct DepthwiseStrip {
   int64_t results = 1, to_row = 0, next_row = 0;
 };
 
+// Arguments for the gradient of the weights, summed over a strip of adjacent pixels that all see the same taps:
+// sums[t][c] += the sum over pixels p of incoming[p][c] * the source element that tap t reads for pixel p. Steps are
+// counted in elements.
+struct DepthwiseGradientStrip {
+  const float* const* rows;  // for each row of taps, the source element that its first tap reads for the first pixel
+  float* const* sums;  // for each row of taps, the sums of its first tap; those of the next tap are `channels` further
+  int64_t tap_rows, taps_of_row, tap_step, pixels, pixel_step, channels;
+  const float* incoming;
+  int64_t incoming_step;
+};
+
 // Arguments for one result row in the plane of a channel. The taps are adjacent within each row of taps. Up to one
 // vector of elements may be read past the last element that the pixels need.
 struct DepthwiseRow {
@@ -61,6 +72,7 @@ struct PaddedRows {
 struct DepthwiseFunctions {
   void (*pixel)(const DepthwisePixel& pixel);
   void (*strip)(const DepthwiseStrip& strip);
+  void (*gradient_strip)(const DepthwiseGradientStrip& strip);
   void (*row)(const DepthwiseRow& row);
   void (*pad)(const PaddedRows& rows);
   bool two_rows;  // supports pairs of result rows, for 3 x 3 adjacent taps

@@ -6,6 +6,9 @@
 // take as long as the multiply-adds. With 32 registers, two result rows with nine taps each share their loads. Channels
 // that do not fill a vector use half or a quarter of a vector.
 //
+// The gradient of the weights keeps the sums of up to ten taps in registers, so that each pixel of the incoming
+// gradient is loaded once for all of them.
+//
 // With channels first, a row of a plane is processed up to four vectors of pixels at a time, and each tap multiplies
 // all of these pixels by the same weight.
 #include "backends/cpu/convolution/convolution_depthwise_loops.h"
@@ -167,7 +170,7 @@ void strip_channel(const DepthwiseStrip& s, int64_t pixel, int64_t c) {
 template <int pixels, int neighbours = 0>
 void strip_pixels(const DepthwiseStrip& s, int64_t first, int64_t c = 0) {
   // `most` vectors of channels are computed together; the number of registers limits this
-  constexpr int bytes = MPSGRAPH_VECTOR_BYTES, most = bytes < 64 && neighbours > 0 ? 1 : 2;
+  constexpr int bytes = MPSGRAPH_VECTOR_BYTES, most = vector_registers < 32 && neighbours > 0 ? 1 : 2;
   constexpr int64_t lanes = channels_at_once;
   for (; c + most * lanes <= s.channels; c += most * lanes) strip_part<bytes, most, pixels, neighbours>(s, first, c);
   if constexpr (most > 1)
@@ -222,6 +225,77 @@ void depthwise_strip(const DepthwiseStrip& s) {
     six(s, pixel, 0);
   }
   strip_rest(s, pixel);
+}
+
+// Add to the sums of `rows` x `taps` taps, starting at row `row` and tap `tap`, for the vector of channels at c.
+template <class P, int rows, int taps>
+void gradient_part(const DepthwiseGradientStrip& s, int64_t row, int64_t tap, int64_t c, int64_t first, int64_t last) {
+  using Vector = typename P::Vector;
+  Vector sums[rows][taps];
+  const float* seen[rows];
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+    seen[r] = s.rows[row + r] + tap * s.tap_step + first * s.pixel_step + c;
+#pragma GCC unroll 8
+    for (int t = 0; t < taps; ++t) sums[r][t] = P::load(s.sums[row + r] + (tap + t) * s.channels + c);
+  }
+  const float* incoming = s.incoming + first * s.incoming_step + c;
+  for (int64_t p = first; p < last; ++p, incoming += s.incoming_step) {
+    const Vector y = P::load(incoming);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
+      for (int t = 0; t < taps; ++t) sums[r][t] += y * P::load(seen[r] + t * s.tap_step);
+      seen[r] += s.pixel_step;
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 8
+    for (int t = 0; t < taps; ++t) P::store(sums[r][t], s.sums[row + r] + (tap + t) * s.channels + c);
+}
+
+// Add to the sums of `taps` taps of each row, starting at tap `tap`. Several rows of taps are processed together.
+template <class P, int taps>
+void gradient_rows(const DepthwiseGradientStrip& s, int64_t tap, int64_t c, int64_t first, int64_t last) {
+  constexpr int together = taps == 3 ? 3 : taps > 3 ? 2 : 4;
+  int64_t row = 0;
+  for (; row + together <= s.tap_rows; row += together) gradient_part<P, together, taps>(s, row, tap, c, first, last);
+  for (; row < s.tap_rows; ++row) gradient_part<P, 1, taps>(s, row, tap, c, first, last);
+}
+
+template <class P>
+void gradient_channels(const DepthwiseGradientStrip& s, int64_t c, int64_t first, int64_t last) {
+  constexpr int64_t most = 5;
+  for (int64_t tap = 0; tap < s.taps_of_row; tap += most) switch (std::min(most, s.taps_of_row - tap)) {
+      case 1: gradient_rows<P, 1>(s, tap, c, first, last); break;
+      case 2: gradient_rows<P, 2>(s, tap, c, first, last); break;
+      case 3: gradient_rows<P, 3>(s, tap, c, first, last); break;
+      case 4: gradient_rows<P, 4>(s, tap, c, first, last); break;
+      default: gradient_rows<P, 5>(s, tap, c, first, last);
+    }
+}
+
+void depthwise_gradient_strip(const DepthwiseGradientStrip& s) {
+  // A block of pixels is read again for each vector of channels, so it should stay in the first-level cache.
+  constexpr int64_t floats_at_once = 6 << 10;
+  const int64_t block = std::max<int64_t>(16, floats_at_once / ((s.tap_rows + 1) * s.channels));
+  for (int64_t first = 0; first < s.pixels; first += block) {
+    const int64_t last = std::min(s.pixels, first + block);
+    int64_t c = 0;
+    for (; c + W <= s.channels; c += W) gradient_channels<Part<MPSGRAPH_VECTOR_BYTES>>(s, c, first, last);
+    if constexpr (MPSGRAPH_VECTOR_BYTES > 32)
+      for (; c + 8 <= s.channels; c += 8) gradient_channels<Part<32>>(s, c, first, last);
+    if constexpr (MPSGRAPH_VECTOR_BYTES > 16)
+      for (; c + 4 <= s.channels; c += 4) gradient_channels<Part<16>>(s, c, first, last);
+    for (; c < s.channels; ++c)
+      for (int64_t row = 0; row < s.tap_rows; ++row)
+        for (int64_t tap = 0; tap < s.taps_of_row; ++tap) {
+          float& sum = s.sums[row][tap * s.channels + c];
+          for (int64_t p = first; p < last; ++p)
+            sum += s.incoming[p * s.incoming_step + c] * s.rows[row][p * s.pixel_step + tap * s.tap_step + c];
+        }
+  }
 }
 
 void depthwise_pixel(const DepthwisePixel& p) {
@@ -286,7 +360,7 @@ void pad_rows(const PaddedRows& p) {
 
 }  // namespace
 
-constinit const DepthwiseFunctions depthwise_functions{depthwise_pixel, depthwise_strip, depthwise_row, pad_rows,
-                                                       MPSGRAPH_VECTOR_BYTES == 64};
+constinit const DepthwiseFunctions depthwise_functions{depthwise_pixel, depthwise_strip, depthwise_gradient_strip,
+                                                       depthwise_row,   pad_rows,        vector_registers == 32};
 
 }  // namespace mpsgraph::cpu::MPSGRAPH_ISA

@@ -67,8 +67,10 @@ int64_t position_of(const ops::Window& w, int64_t i, int64_t tap) {
 template <class F>
 void for_pixels(const ConvolutionImage& image, const F& f) {
   for (int64_t d = 0; d < image.size[0]; ++d)
-    for (int64_t y = 0; y < image.size[1]; ++y)
+    for (int64_t y = 0; y < image.size[1]; ++y) {
+      poll_run();
       for (int64_t x = 0; x < image.size[2]; ++x) f(d, y, x, d * image.step[0] + y * image.step[1] + x * image.step[2]);
+    }
 }
 
 }  // namespace

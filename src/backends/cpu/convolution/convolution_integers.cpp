@@ -29,6 +29,9 @@ const IntegerTiles* integer_tiles() {
 #if defined(__x86_64__)
   static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512vnni");
   if (there) return multiplies_integers_in_registers() ? &amx_int8::integer_tiles() : &avx512_vnni::integer_tiles();
+#elif defined(__aarch64__)
+  if (instruction_set() == "NEON-bf16") return &neon_bf16::integer_tiles();
+  if (instruction_set() == "NEON-dotprod") return &neon_dotprod::integer_tiles();
 #endif
   return nullptr;
 }
@@ -38,7 +41,7 @@ const IntegerTiles* integer_sum_tiles([[maybe_unused]] bool few_rows) {
   if (const IntegerTiles* tiles = integer_tiles()) return few_rows ? &avx512_vnni::integer_tiles() : tiles;
   if (instruction_set() != "baseline") return &avx2::integer_tiles();
 #endif
-  return nullptr;
+  return integer_tiles();
 }
 
 namespace {
@@ -95,7 +98,7 @@ class IntegerProduct final : public Kernel {
         source_(lowering.input(0).slot),
         result_(lowering.output().slot),
         element_(size_of(lowering.output().dtype)),
-        turn_(lowering.input(0).dtype == DType::int8) {
+        is_signed_(lowering.input(0).dtype == DType::int8) {
     panels_ = (plan_.outputs + columns - 1) / columns;
     panel_ = plan_.steps() * columns;
     threads_ = static_cast<int>(std::clamp<int64_t>(plan_.products() / 500000, 1, thread_count()));
@@ -177,7 +180,7 @@ class IntegerProduct final : public Kernel {
       epilogue_.residual_is_signed = lowering.input(2).dtype == DType::int8;
       lowering.may_share(0, 2);
     }
-    const auto shift = static_cast<int32_t>(a.integer("source_zero_point")) + (turn_ ? tiles_.turned_by : 0);
+    const auto shift = static_cast<int32_t>(a.integer("source_zero_point")) + tiles_.offset(is_signed_);
     if (shift == 0) return;
     for (const TapPlan::Class& c : plan_.classes) {
       std::vector<int32_t>& start = starts_.emplace_back(static_cast<size_t>(panels_ * columns), 0);
@@ -217,8 +220,9 @@ class IntegerProduct final : public Kernel {
           epilogue.scale = scale_.data() + column;
           epilogue.bias = bias_.data() + column;
           epilogue.start = starts_.empty() ? nullptr : starts_[k].data() + column;
-          tiles_.multiply(count, from, turn_, c.runs.data(), static_cast<int64_t>(c.runs.size()), panels + p * panel_,
-                          to, static_cast<int>(std::min<int64_t>(columns, plan_.outputs - column)), epilogue);
+          tiles_.multiply(count, from, is_signed_, c.runs.data(), static_cast<int64_t>(c.runs.size()),
+                          panels + p * panel_, to, static_cast<int>(std::min<int64_t>(columns, plan_.outputs - column)),
+                          epilogue);
           for (int i = 0; i < count; ++i) to[i] += columns * element_;
         }
         row += count;
@@ -230,7 +234,7 @@ class IntegerProduct final : public Kernel {
   const IntegerTiles& tiles_;
   Slot source_, result_, residual_ = -1;
   size_t element_;  // bytes per result element
-  bool turn_, together_ = false;
+  bool is_signed_, together_ = false;
   int64_t panels_, panel_;
   int threads_;
   PackedPtr packed_;

@@ -3,9 +3,9 @@
 //
 // A tile is a block of a few rows by `columns` columns of the result, whose int32 sums stay in registers. The inner
 // dimension advances in steps of four bytes of a row, that is, four channels, which one instruction multiplies by four
-// weights and accumulates. Weights are packed into panels [step][columns][4]. Rows are unsigned. If the processor
-// cannot multiply signed rows, their sign bits are flipped when they are loaded, which adds 128 to each value. The
-// contribution of this offset and of zero points to each sum is known in advance and passed as `start`.
+// weights and accumulates. Weights are packed into panels [step][columns][4]. If the processor cannot multiply rows of
+// this signedness, their sign bits are flipped when they are loaded, which adds an offset of 128 or -128 to each value.
+// The contribution of this offset and of zero points to each sum is known in advance and passed as `start`.
 #pragma once
 
 #include <cstddef>
@@ -36,16 +36,15 @@ struct IntegerEpilogue {
 
 struct IntegerTiles : TileRows {
   static constexpr int most_rows = 32, columns = 32, group = 4;
-  // Multiply `count` rows by a panel and store the first `width` columns of the product. `turn` must be true if the
-  // rows are signed. If the processor can multiply signed rows, turned_by is 0. Otherwise, turned_by is 128, and the
-  // micro-kernel adds 128 to each element of a signed row by flipping its sign bit.
-  void (*multiply)(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
+  // Multiply `count` rows by a panel and store the first `width` columns of the product.
+  void (*multiply)(int count, const uint8_t* const* rows, bool is_signed, const TileRun* runs, int64_t run_count,
                    const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue);
   // Pack `quads` groups of four matrix rows, `stride` bytes apart, into a full panel. Each byte is XORed with
   // `flipped`, which makes it signed, and is then added to the sum of its column in `sums`.
   void (*pack)(const uint8_t* rows, int64_t stride, int64_t quads, uint8_t flipped, uint8_t* panel, int32_t* sums);
-  int32_t turned_by;  // offset that the micro-kernel adds to signed rows
+  int32_t signed_offset, unsigned_offset;  // what the micro-kernel adds to elements of signed and of unsigned rows
   bool wants_narrow = false;  // whether runs marked as narrow are faster
+  int32_t offset(bool is_signed) const { return is_signed ? signed_offset : unsigned_offset; }
 };
 
 // Divide all steps of a panel into runs. Narrow and wide steps (see TileRun) form separate runs if that is faster than
@@ -65,6 +64,12 @@ void pack_byte_panel(const uint8_t* rows, int64_t stride, int64_t quads, uint8_t
                      int32_t* sums);  // shared implementation of IntegerTiles::pack
 }  // namespace avx2
 
+namespace neon_dotprod {
+const IntegerTiles& integer_tiles();
+}
+namespace neon_bf16 {
+const IntegerTiles& integer_tiles();
+}
 namespace avx512_vnni {
 const IntegerTiles& integer_tiles();
 }

@@ -22,7 +22,13 @@ struct MicroKernels {
   using Tiles = ConvolutionTiles<S, F>;
   using Epilogue = TileEpilogue<S>;
   static constexpr int lanes = MPSGRAPH_ISA::lanes<float>, columns = 2 * lanes, group = Tiles::group;
+#if defined(__aarch64__)
+  static constexpr int rows_of_tile = 10;  // leaves 12 of 32 registers for the operands of four steps
+#else
   static constexpr int rows_of_tile = lanes == 16 ? 12 : 6;  // 12 rows with 32 vector registers, 6 with 16
+#endif
+  // Rows of a tile with one vector of columns. Nine pointers to rows fit in registers, and nine sums hide the latency.
+  static constexpr int rows_of_narrow_tile = 9;
 
   // Return sum + a b, where a broadcasts the factors of one step: a float, or a pair of bfloat16.
   static Floats add_product(const float* a, Floats b, Floats sum) { return sum + *a * b; }
@@ -30,8 +36,13 @@ struct MicroKernels {
   static Floats add_product(const BFloat16* a, Floats b, Floats sum) {
     int32_t pair;
     std::memcpy(&pair, a, sizeof pair);
+#if defined(__aarch64__)
+    const auto pairs = (bfloat16x8_t)vdupq_n_s32(pair);
+    return (Floats)vbfdotq_f32((float32x4_t)sum, (bfloat16x8_t)b, pairs);
+#else
     return std::bit_cast<Floats>(_mm512_dpbf16_ps(
         std::bit_cast<__m512>(sum), std::bit_cast<__m512bh>(_mm512_set1_epi32(pair)), std::bit_cast<__m512bh>(b)));
+#endif
   }
 #endif
 
@@ -63,13 +74,59 @@ struct MicroKernels {
     }
   }
 
+#if defined(__aarch64__)
+  // Return sum + a b[lane]; a lane holds a float or a pair of bfloat16.
+  template <int lane>
+  [[gnu::always_inline]] static inline Floats add_lane(Floats a, Floats b, Floats sum) {
+#ifdef MPSGRAPH_BF16_PRODUCTS
+    if constexpr (group == 2)
+      return (Floats)vbfdotq_laneq_f32((float32x4_t)sum, (bfloat16x8_t)a, (bfloat16x8_t)b, lane);
+#endif
+    return multiply_add_lane<lane>(a, b, sum);
+  }
+  // Return sum + a[0] b[0] + ... + a[3] b[3], in this order.
+  [[gnu::always_inline]] static inline Floats add_products(const Floats (&a)[lanes], Floats b, Floats sum) {
+    sum = add_lane<0>(a[0], b, sum);
+    sum = add_lane<1>(a[1], b, sum);
+    sum = add_lane<2>(a[2], b, sum);
+    return add_lane<3>(a[3], b, sum);
+  }
+  // Add a times each lane of b to a sum.
+  [[gnu::always_inline]] static inline void add_lanes(Floats a, Floats b, Floats& s0, Floats& s1, Floats& s2,
+                                                      Floats& s3) {
+    s0 = add_lane<0>(a, b, s0), s1 = add_lane<1>(a, b, s1);
+    s2 = add_lane<2>(a, b, s2), s3 = add_lane<3>(a, b, s3);
+  }
+#endif
+
   // Accumulate the steps of one run in registers. If `narrow`, accumulate only the columns of the first vector.
   template <int R, bool narrow = false>
   [[gnu::always_inline]] static inline void add_run(const F* const (&a)[R], int64_t steps, const F* b, Floats (&low)[R],
                                                     Floats (&high)[R]) {
-    for (int64_t s = 0; s < steps * group; s += group, b += columns * group) {
+    int64_t s = 0;
+#if defined(__aarch64__)  // a multiply-add can take a factor from a lane, so load a row's factors of several steps
+    const F* at[R];
+    for (int r = 0; r < R; ++r) at[r] = a[r];
+#pragma GCC unroll 1
+    for (; s + lanes * group <= steps * group; s += lanes * group, b += lanes * columns * group) {
+      Floats first[lanes], second[lanes];
+      for (int i = 0; i < lanes; ++i) {
+        first[i] = load_as<Floats>(b + i * columns * group);
+        if constexpr (!narrow) second[i] = load_as<Floats>(b + (i * columns + lanes) * group);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) {
+        const Floats factors = load_as<Floats>(at[r]);
+        at[r] += lanes * group;
+        keep_in_register(at[r]);  // the load then adds to the pointer, too
+        low[r] = add_products(first, factors, low[r]);
+        if constexpr (!narrow) high[r] = add_products(second, factors, high[r]);
+      }
+    }
+#endif
+    for (; s < steps * group; s += group, b += columns * group) {
       const Floats first = load_as<Floats>(b), second = narrow ? Floats{} : load_as<Floats>(b + lanes * group);
-      ask_for_step<R, columns * group, narrow ? lanes * group : columns * group>(b);
+      if constexpr (R <= rows_of_tile) ask_for_step<R, columns * group, narrow ? lanes * group : columns * group>(b);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         low[r] = add_product(a[r] + s, first, low[r]);
@@ -223,6 +280,20 @@ struct MicroKernels {
       const F* a = rows[k] + first_step * group;
       keep_in_register(a);
       const Floats first = load_as<Floats>(panel), second = load_as<Floats>(panel + lanes * group);
+#if defined(__aarch64__)
+      if constexpr (R == rows_of_tile) {
+        // the last vector overlaps the one before it
+        const Floats left = load_as<Floats>(a), middle = load_as<Floats>(a + 4 * group),
+                     right = load_as<Floats>(a + 6 * group);
+        add_lanes(first, left, low[0], low[1], low[2], low[3]);
+        add_lanes(second, left, high[0], high[1], high[2], high[3]);
+        add_lanes(first, middle, low[4], low[5], low[6], low[7]);
+        add_lanes(second, middle, high[4], high[5], high[6], high[7]);
+        low[8] = add_lane<2>(first, right, low[8]), low[9] = add_lane<3>(first, right, low[9]);
+        high[8] = add_lane<2>(second, right, high[8]), high[9] = add_lane<3>(second, right, high[9]);
+        continue;
+      }
+#endif
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         low[r] = add_product(a + r * group, first, low[r]);
@@ -278,6 +349,12 @@ struct MicroKernels {
         return narrow_by_count[static_cast<size_t>(count - 1)](rows, runs, run_count, panel, out, width, epilogue);
       }
     multiply_by_count[static_cast<size_t>(count - 1)](rows, runs, run_count, panel, out, width, epilogue);
+  }
+
+  static void multiply_narrow(int count, const F* const* rows, const TileRun* runs, int64_t run_count, const F* panel,
+                              S* const* out, int width, const Epilogue& epilogue) {
+    static constexpr auto by_count = all_multiply<true>(std::make_integer_sequence<int, rows_of_narrow_tile>());
+    by_count[static_cast<size_t>(count - 1)](rows, runs, run_count, panel, out, width, epilogue);
   }
 
   static void add(int count, const F* const* rows, int64_t steps, const F* panel, float* const* sums) {
@@ -378,6 +455,14 @@ struct MicroKernels {
 
   static constexpr Tiles tiles{{rows_of_tile},      columns, multiply, add,   finish, plain_or_null(), finish_parts,
                                multiply_transposed, pack,    gather,   widen, unpack};
+
+  // Tiles of which only the first vector of columns is used.
+  static constexpr Tiles narrow_tiles() {
+    Tiles narrow = tiles;
+    narrow.rows = rows_of_narrow_tile, narrow.multiply = multiply_narrow;
+    narrow.add = nullptr, narrow.multiply_plain = nullptr, narrow.multiply_transposed = nullptr;  // for fewer rows
+    return narrow;
+  }
 };
 
 }  // namespace

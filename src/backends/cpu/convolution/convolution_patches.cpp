@@ -133,6 +133,7 @@ std::unique_ptr<Kernel> columns_to_image(Lowering& lowering, const Patches& p, S
   return kernel([=](Frame& f) {
     parallel_parts(work.parts, [&](int64_t part) {
       for (int64_t unit = work.units * part / work.parts; unit < work.units * (part + 1) / work.parts; ++unit) {
+        poll_run();
         const int64_t n = unit / work.blocks, block = unit % work.blocks;
         T* result = f.at<T>(image) + (p.channels_last ? n : unit) * work.size;
         V* to;

@@ -126,12 +126,13 @@ struct TapWeights {
 };
 
 // Return the tiles for weights. Groups with few channels use tiles with few columns, because most of the products of
-// wide tiles would be products with zeros.
+// wide tiles would be products with zeros. `of_product` means that the weights are an operand, not a gradient.
 template <class S, class F>
-const ConvolutionTiles<S, F>& tiles_for(const TapWeights& weights) {
+const ConvolutionTiles<S, F>& tiles_for(const TapWeights& weights, bool of_product) {
   if constexpr (std::is_same_v<S, float>)
     if (weights.group_stride > 0 && weights.outputs <= narrow_convolution_tiles()->columns)
-      return *narrow_convolution_tiles();
+      return of_product && weights.outputs <= narrow_convolution_tiles()->columns / 2 ? one_vector_tiles()
+                                                                                      : *narrow_convolution_tiles();
   return *convolution_tiles<S, F>();
 }
 

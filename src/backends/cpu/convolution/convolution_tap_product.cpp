@@ -14,6 +14,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t cached_panels = 1 << 20;  // bytes of packed panels that fit in L2 next to source rows
+constexpr int64_t cached_pixels = 1 << 18;  // bytes of source and result pixels of a piece, if there are groups
 constexpr int64_t products_of_read = 8;  // cost of reading a weight from an outer cache, in multiply-adds
 constexpr int64_t least_steps = 1 << 14;  // minimum rows * steps per piece of work, a few microseconds
 // With at most this many rows, the speed of a matmul is limited by reading constant weights from an outer cache.
@@ -28,7 +29,7 @@ class TapProduct final : public Kernel {
   TapProduct(Lowering& lowering, TapPlan plan, TapWeights weights, const ProductEpilogue& extras)
       : plan_(std::move(plan)),
         weights_(std::move(weights)),
-        tiles_(tiles_for<S, F>(weights_)),
+        tiles_(tiles_for<S, F>(weights_, true)),
         source_(lowering, lowering.input(0).slot, plan_.images * plan_.from_image),
         weights_slot_(lowering.input(1).slot),
         result_(lowering.output().slot),
@@ -118,15 +119,24 @@ class TapProduct final : public Kernel {
   void cut(int64_t threads) {
     const int64_t wanted = threads > 1 ? threads * items_per_thread : 1;
     const int64_t most = std::max(plan_.products() / plan_.outputs / wanted, least_steps);
+    const bool grouped = plan_.classes.back().first_output > 0;
+    const int64_t bytes = plan_.images * (plan_.from_image + plan_.to_image) * static_cast<int64_t>(sizeof(S)),
+                  least_pieces = grouped ? bytes / cached_pixels : 0;
+    const auto rows_of = [&](size_t i) { return static_cast<int64_t>(plan_.classes[i].pixels.size()) * plan_.images; };
     std::vector<Piece> all;
     for (size_t i = 0; i < plan_.classes.size(); ++i) {
-      const TapPlan::Class& c = plan_.classes[i];
       int64_t steps = 0;
-      for (const TileRun& run : c.runs) steps += run.steps * tiles_.group;
-      const int64_t rows = static_cast<int64_t>(c.pixels.size()) * plan_.images;
-      const int64_t count = std::max<int64_t>(std::min(rows * steps / most, rows / tiles_.rows), 1);
+      for (const TileRun& run : plan_.classes[i].runs) steps += run.steps * tiles_.group;
+      const int64_t rows = rows_of(i), pieces = std::max(rows * steps / most, least_pieces);
+      const int64_t count = std::max<int64_t>(std::min(pieces, rows / tiles_.rows), 1);
       for (int64_t n = 0; n < count; ++n) all.push_back({i, rows * n / count, rows * (n + 1) / count, 0, panels_});
     }
+    // Each group reads and writes only some channels of a pixel, which share cache lines with those of other groups.
+    // The pieces are therefore small, and the same pixels are processed for all groups, one after another.
+    if (grouped)
+      std::ranges::stable_sort(all, {}, [&](const Piece& piece) {
+        return static_cast<double>(piece.begin) / static_cast<double>(rows_of(piece.of_class));
+      });
     const int64_t columns = std::clamp<int64_t>(wanted / static_cast<int64_t>(all.size()), 1, together_ ? panels_ : 1);
     for (int64_t n = 0; n < columns; ++n)
       for (Piece piece : all) {
@@ -202,6 +212,7 @@ class TapProduct final : public Kernel {
     for (int64_t p = first; p < last; ++p, panels += panel_) {
       std::fill(sums, sums + rows * tiles_.columns, 0.f);
       for (const TapPlan::Tap& tap : by_tap_) {
+        poll_run();
         const auto end = static_cast<int64_t>(tap.rows.size());
         for (int64_t row = 0; row < end;) {
           const int count = tiles_.next_rows(end - row);
@@ -236,6 +247,7 @@ class TapProduct final : public Kernel {
     const S* bias = epilogue.bias;
     const TapPlan::Class& c = plan_.classes[piece.of_class];
     for (int64_t row = piece.begin; row < piece.end;) {
+      poll_run();
       const int count = tiles_.next_rows(piece.end - row);
       const F* from[ConvolutionTiles<S, F>::most_rows];
       S* to[ConvolutionTiles<S, F>::most_rows];

@@ -85,6 +85,7 @@ class TapScatter final : public Kernel {
     std::fill_n(to, plan_.x.pixels() * plan_.x.c, 0.f);
     Place multiplied, added;
     for (int64_t pixel = 0; pixel < plan_.y.pixels(); pixel += scattered_rows) {
+      poll_run();
       const int64_t count = std::min(scattered_rows, plan_.y.pixels() - pixel);
       multiply(frame, image, multiplied, count, products);
       for (int64_t i = 0; i < count; ++i, added.next(plan_.y)) add(products + i * columns_, added, to);

@@ -23,7 +23,7 @@ class TapWeightsGradient final : public Kernel {
   TapWeightsGradient(Lowering& lowering, TapPlan plan, TapWeights weights, bool complete)
       : plan_(std::move(plan)),
         weights_(std::move(weights)),
-        tiles_(tiles_for<S, F>(weights_)),
+        tiles_(tiles_for<S, F>(weights_, false)),
         incoming_(lowering.input(0).slot),
         source_(lowering, lowering.input(1).slot, plan_.images * plan_.from_image),
         source_slot_(lowering.input(1).slot),
@@ -137,6 +137,7 @@ class TapWeightsGradient final : public Kernel {
         continue;
       const auto pixels = static_cast<int64_t>(c.pixels.size());
       for (int64_t row = first_image * pixels, end = last_image * pixels; row < end; row += block_rows) {
+        poll_run();
         const int64_t count = std::min(block_rows, end - row);
         for_each_row(plan_, c, row, row + count, group, [&](int64_t i, int64_t image, int64_t a, int64_t b) {
           // Offset of the image in the source. If the source is a copy that interleaves the pixels of pairs of images,

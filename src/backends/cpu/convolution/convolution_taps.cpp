@@ -12,6 +12,8 @@ const ConvolutionTiles<float, float>* convolution_tiles() {
 #if defined(__x86_64__)
   if (instruction_set() == "AVX-512") return &avx512::convolution_tiles();
   if (instruction_set() == "AVX2") return &avx2::convolution_tiles();
+#elif defined(__aarch64__)
+  return &neon::convolution_tiles();
 #endif
   return nullptr;
 }
@@ -23,6 +25,14 @@ const ConvolutionTiles<float, float>* narrow_convolution_tiles() {
   return convolution_tiles<float, float>();
 }
 
+const ConvolutionTiles<float, float>& one_vector_tiles() {
+#if defined(__x86_64__)
+  return avx2::one_vector_tiles();
+#else
+  return *narrow_convolution_tiles();  // has more rows than one vector needs
+#endif
+}
+
 namespace {
 
 bool has_bfloat16() {
@@ -30,7 +40,7 @@ bool has_bfloat16() {
   static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512bf16");
   return there;
 #else
-  return false;
+  return instruction_set() == "NEON-bf16";
 #endif
 }
 
@@ -43,6 +53,8 @@ const ConvolutionTiles<BFloat16, BFloat16>* convolution_tiles() {
 #if defined(__x86_64__)
   if (multiplies_in_registers()) return &amx_bf16::register_tiles();
   if (has_bfloat16()) return &avx512_bf16::convolution_tiles();
+#elif defined(__aarch64__)
+  if (has_bfloat16()) return &neon_bf16::convolution_tiles();
 #endif
   return nullptr;
 }
@@ -52,6 +64,8 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
 #if defined(__x86_64__)
   if (has_bfloat16()) return &avx512_bf16_widened::convolution_tiles();
   if (instruction_set() == "AVX-512") return &avx512_rounding::convolution_tiles();
+#elif defined(__aarch64__)
+  return &neon_widened::convolution_tiles();
 #endif
   return nullptr;
 }
@@ -62,13 +76,14 @@ const ConvolutionTiles<BFloat16, float>* convolution_tiles() {
 // reading the weights, which are half as large in bfloat16. On other processors, and in AMX registers, multiplying
 // pairs is always faster.
 bool multiplies_pairs(bool waits_for_weights) {
-#if defined(__x86_64__)
   if (!has_bfloat16()) return false;
   if (multiplies_in_registers()) return true;
-  return wanted("pairs").value_or(waits_for_weights || !__builtin_cpu_is("intel"));
+#if defined(__x86_64__)
+  const bool slow = __builtin_cpu_is("intel");
 #else
-  return false;
+  constexpr bool slow = false;
 #endif
+  return wanted("pairs").value_or(waits_for_weights || !slow);
 }
 
 bool runs_by_taps(const ConvolutionPlan& p, DType dtype) {

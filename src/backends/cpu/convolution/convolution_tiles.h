@@ -126,10 +126,23 @@ template <>
 const ConvolutionTiles<BFloat16, float>* convolution_tiles();
 // Return the tiles with the fewest columns: those of AVX2, if there are tiles at all.
 const ConvolutionTiles<float, float>* narrow_convolution_tiles();
+// Return tiles for panels of which at most half of the columns are used: one vector. On x86, they have more rows.
+// Only their functions multiply() and pack() may be called. Call this only if there are tiles.
+const ConvolutionTiles<float, float>& one_vector_tiles();
 
-namespace avx2 {
+namespace neon {
 const ConvolutionTiles<float, float>& convolution_tiles();
 }
+namespace neon_bf16 {
+const ConvolutionTiles<BFloat16, BFloat16>& convolution_tiles();
+}
+namespace neon_widened {
+const ConvolutionTiles<BFloat16, float>& convolution_tiles();
+}
+namespace avx2 {
+const ConvolutionTiles<float, float>& convolution_tiles();
+const ConvolutionTiles<float, float>& one_vector_tiles();
+}  // namespace avx2
 namespace avx512 {
 const ConvolutionTiles<float, float>& convolution_tiles();
 }

@@ -51,7 +51,7 @@ void multiply(int count, const uint8_t* const* rows, bool are_signed, const Tile
 }  // namespace
 
 const IntegerTiles& integer_tiles() {
-  static const IntegerTiles tiles{{most_rows, side, begin, end}, multiply, avx2::pack_byte_panel, 0};
+  static const IntegerTiles tiles{{most_rows, side, begin, end}, multiply, avx2::pack_byte_panel, 0, 0};
   return tiles;
 }
 

@@ -62,15 +62,16 @@ using Counts = std::make_integer_sequence<int, rows_of_tile>;
 constexpr auto as_they_are = all_counts<false>(Counts{});
 constexpr auto turned = all_counts<true>(Counts{});
 
-void multiply(int count, const uint8_t* const* rows, bool turn, const TileRun* runs, int64_t run_count,
+void multiply(int count, const uint8_t* const* rows, bool is_signed, const TileRun* runs, int64_t run_count,
               const int8_t* panel, std::byte* const* out, int width, const IntegerEpilogue& epilogue) {
-  (turn ? turned : as_they_are)[static_cast<size_t>(count - 1)](rows, runs, run_count, panel, out, width, epilogue);
+  (is_signed ? turned : as_they_are)[static_cast<size_t>(count - 1)](rows, runs, run_count, panel, out, width,
+                                                                     epilogue);
 }
 
 }  // namespace
 
 const IntegerTiles& integer_tiles() {
-  static const IntegerTiles tiles{{rows_of_tile}, multiply, avx2::pack_byte_panel, 128};
+  static const IntegerTiles tiles{{rows_of_tile}, multiply, avx2::pack_byte_panel, 128, 0};
   return tiles;
 }
 

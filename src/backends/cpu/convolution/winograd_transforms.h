@@ -43,6 +43,6 @@ const WinogradTransforms* winograd_transforms(int results, int taps);
 
 // The same for each instruction set.
 using FindWinogradTransforms = const WinogradTransforms* (*)(int results, int taps);
-MPSGRAPH_AVX_TABLE(FindWinogradTransforms, find_winograd_transforms);
+MPSGRAPH_OPTIONAL_TABLE(FindWinogradTransforms, find_winograd_transforms);
 
 }  // namespace mpsgraph::cpu

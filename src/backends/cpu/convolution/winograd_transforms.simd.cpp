@@ -124,8 +124,10 @@ bool any_not_zero(const float* from) {
   constexpr int magnitude = 0x7fffffff;
 #if MPSGRAPH_VECTOR_BYTES == 64
   return _mm512_test_epi32_mask(_mm512_loadu_si512(from), _mm512_set1_epi32(magnitude)) != 0;
-#else
+#elif MPSGRAPH_VECTOR_BYTES == 32
   return !_mm256_testz_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)), _mm256_set1_epi32(magnitude));
+#else
+  return any((load_as<Ints>(from) & magnitude) != 0);
 #endif
 }
 

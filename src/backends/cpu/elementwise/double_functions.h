@@ -12,6 +12,6 @@ struct DoubleFunctions {  // a member is null if its function is not vectorized
   TileFunction power[4] = {};  // indexed by a ScalarMask of the operands
 };
 
-MPSGRAPH_AVX_TABLE(DoubleFunctions, double_functions);
+MPSGRAPH_OPTIONAL_TABLE(DoubleFunctions, double_functions);
 
 }  // namespace mpsgraph::cpu

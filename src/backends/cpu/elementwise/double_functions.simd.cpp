@@ -40,12 +40,11 @@ struct Steps {
   static I bitwise_or(I x, int64_t y) { return x | y; }
   static I shift_left(I x, int count) { return x << count; }
   static I shift_right(I x, int count) { return reinterpret_cast<I>(reinterpret_cast<U>(x) >> count); }
+  static V minus_product(V x, V a, V b) { return less_product(x, a, b); }
+  // Clamp x to [low, high]; preserve NaN.
+  static V clamped(double low, V x, double high) { return greatest(splat(low), least(splat(high), x)); }
   static V logarithm(V x, V r) { return DoubleMath<Steps>::logarithm(x, r); }
 #if MPSGRAPH_VECTOR_BYTES == 64
-  // Return x - a b, rounded once.
-  static V minus_product(V x, V a, V b) { return _mm512_fnmadd_pd(a, b, x); }
-  // Clamp x to [low, high]; preserve NaN.
-  static V clamped(double low, V x, double high) { return _mm512_max_pd(splat(low), _mm512_min_pd(splat(high), x)); }
   static V times_power_of_two(V p, V n) { return _mm512_scalef_pd(p, n); }
   static constexpr bool has_tables() { return true; }
   // Look up one entry of a 16-entry table per lane, indexed by the low bits of the lane.
@@ -53,8 +52,6 @@ struct Steps {
     return _mm512_permutex2var_pd(_mm512_load_pd(table), reinterpret_cast<__m512i>(place), _mm512_load_pd(table + 8));
   }
 #else
-  static V minus_product(V x, V a, V b) { return _mm256_fnmadd_pd(a, b, x); }
-  static V clamped(double low, V x, double high) { return _mm256_max_pd(splat(low), _mm256_min_pd(splat(high), x)); }
   static V times_power_of_two(V p, V n) { return DoubleMath<Steps>::times_power_of_two(p, n); }
   static constexpr bool has_tables() { return false; }
   static V look_up(const double*, V place) { return place; }  // never called, because has_tables() is false

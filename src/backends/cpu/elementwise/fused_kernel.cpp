@@ -121,9 +121,14 @@ struct Walk {
     if (whole)
       for (const TileReduction& r : p_.reductions)
         std::fill_n(accumulators(r, chunk), result_count(), identity_of(r.kind));
+    const struct Fence {
+      ~Fence() { streaming_fence(); }
+    } fence;
     for (int64_t unit = begin; unit < end; unit++) {
+      if (unit % 16 == 0) poll_run();
       if (p_.rows_mode) {
         for (int64_t t = 0; t < tiles_per_row_; t++) {
+          if (t % 16 == 15) poll_run();
           const int64_t column = t * p_.tile;
           tile(registers, unit, unit * p_.inner + column, std::min(p_.tile, p_.inner - column), column, chunk);
         }
@@ -132,7 +137,6 @@ struct Walk {
         tile(registers, 0, flat, std::min(p_.tile, p_.total - flat), 0, chunk);
       }
     }
-    streaming_fence();
   }
 
   void tile(std::byte** registers, int64_t row, int64_t flat, int64_t n, int64_t column, int64_t chunk) const {
@@ -171,13 +175,16 @@ struct Walk {
 
   // Run the generated code on one tile.
   void generated(std::byte** registers, int64_t n, int64_t chunk) const {
-    static const int64_t vector_bytes = instruction_set() == "AVX2" ? 32 : 64;
+    static const int64_t vector_bytes = instruction_set() == "AVX2"             ? 32
+                                        : instruction_set().starts_with("NEON") ? 16
+                                                                                : 64;
     const int64_t lanes = vector_bytes / p_.lane_bytes;
     alignas(64) static constexpr int32_t signs[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
     alignas(64) float sums[8][16] = {};  // one vector per accumulator
     const int64_t rest = n % lanes;
     const uint64_t tail = rest == 0            ? 0
                           : vector_bytes == 32 ? reinterpret_cast<uint64_t>(signs + 8 - rest * p_.lane_bytes / 4)
+                          : vector_bytes == 16 ? static_cast<uint64_t>(rest)
                                                : (uint64_t{1} << rest) - 1;
     bool aligned = p_.aligned_code != nullptr;
     for (const TileOutput& out : p_.outputs)

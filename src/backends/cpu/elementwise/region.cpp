@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "backends/cpu/elementwise/fused_kernel.h"
 #include "backends/cpu/instruction_set.h"
@@ -206,6 +207,7 @@ struct RegionBuilder {
     if (lowering.reference_only()) return std::nullopt;
     if (instruction_set() == "AVX-512") return jit::VectorSet::avx512;
     if (instruction_set() == "AVX2") return jit::VectorSet::avx2;
+    if (instruction_set().starts_with("NEON")) return jit::VectorSet::neon;
     return std::nullopt;
   }
 
@@ -239,6 +241,10 @@ struct RegionBuilder {
     };
     std::unordered_map<const Tensor*, int> times_used = uses;
     for (const Tensor* result : results) times_used[result]++;
+    std::unordered_set<const Tensor*> computed_with;  // operands of operations other than casts to float32
+    for (const Operation* op : operations)
+      if (!op->is("cast") || op->output()->type.dtype != DType::float32)
+        computed_with.insert(op->inputs.begin(), op->inputs.end());
     for (const Operation* op : operations) {
       std::vector<int> operands;
       for (const Tensor* in : op->inputs) {
@@ -250,7 +256,8 @@ struct RegionBuilder {
         if (program.lane_bytes == 8) return false;
         continue;
       }
-      const auto value = recorder.apply(*op, operands, times_used[op->output()] > 1);
+      const auto value =
+          recorder.apply(*op, operands, times_used[op->output()] > 1 || computed_with.contains(op->output()));
       if (!value) return false;
       values[op->output()] = *value;
     }

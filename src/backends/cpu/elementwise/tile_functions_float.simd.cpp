@@ -13,6 +13,7 @@
 #include "backends/cpu/elementwise/tile_loops.h"
 #include "backends/cpu/elementwise/tile_loops_float.h"
 #include "backends/cpu/elementwise/vector_steps.h"
+#include "backends/cpu/streaming_stores.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
@@ -273,7 +274,7 @@ void float32_to_small(void* out, const void* const* in, int64_t n) {
     y[i] = static_cast<T>(static_cast<int32_t>(x[i] == x[i] ? within : 0.f));
   }
 }
-#if MPSGRAPH_VECTOR_BYTES > 16
+#if !MPSGRAPH_IS_BASELINE
 void float16_to_float32(void* out, const void* const* in, int64_t n) {
   const auto* x = static_cast<const Half*>(in[0]);
   float* y = static_cast<float*>(out);
@@ -287,7 +288,7 @@ void float32_to_float16(void* out, const void* const* in, int64_t n) {
 #endif
 
 TileFunction cast(DType from, DType to) {
-#if MPSGRAPH_VECTOR_BYTES > 16
+#if !MPSGRAPH_IS_BASELINE
   if (from == DType::float16 && to == DType::float32) return float16_to_float32;
   if (from == DType::float32 && to == DType::float16) return float32_to_float16;
 #endif
@@ -302,7 +303,7 @@ TileFunction cast(DType from, DType to) {
   return nullptr;
 }
 
-#if MPSGRAPH_VECTOR_BYTES > 16
+#if !MPSGRAPH_IS_BASELINE
 void stream(void* to, const void* from, size_t bytes) {
   constexpr size_t width = MPSGRAPH_VECTOR_BYTES;
   if (reinterpret_cast<uintptr_t>(to) % width != 0) {
@@ -313,12 +314,7 @@ void stream(void* to, const void* from, size_t bytes) {
   const auto* source = static_cast<const char*>(from);
   size_t i = 0;
   for (; i + width <= bytes; i += width) {
-#if MPSGRAPH_VECTOR_BYTES == 64
-    _mm512_stream_ps(reinterpret_cast<float*>(destination + i), _mm512_loadu_ps(source + i));
-#else
-    _mm256_stream_ps(reinterpret_cast<float*>(destination + i),
-                     _mm256_loadu_ps(reinterpret_cast<const float*>(source + i)));
-#endif
+    stream_store(reinterpret_cast<float*>(destination + i), load_as<V>(source + i));
   }
   std::memcpy(destination + i, source + i, bytes - i);
 }

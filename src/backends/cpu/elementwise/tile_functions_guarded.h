@@ -31,13 +31,7 @@ inline V each(V x, V y) {
 inline V flushed(V x) { return select(x == 0.f, with_sign_of(V{}, x), x); }
 inline V library_modulo(V a, V b) { return each<::fmodf>(flushed(a), flushed(b)); }
 
-#if MPSGRAPH_VECTOR_BYTES > 16
-
-#if MPSGRAPH_VECTOR_BYTES == 64
-inline V less_product(V c, V a, V b) { return _mm512_fnmadd_ps(a, b, c); }  // returns c - a b, rounded once
-#else
-inline V less_product(V c, V a, V b) { return _mm256_fnmadd_ps(a, b, c); }
-#endif
+#if !MPSGRAPH_IS_BASELINE
 
 // Reduction x = n pi / 2 + r. For n < 2^20, the error of r is no larger than that of rounding r once.
 struct Quadrant {

@@ -95,7 +95,7 @@ inline ReduceFunction reduce(Reduction r) {
   return nullptr;
 }
 inline void sum_halves(float* accumulator, const void* x, DType half, int64_t n) {
-#if MPSGRAPH_VECTOR_BYTES > 16
+#if !MPSGRAPH_IS_BASELINE
   if (half == DType::float16) return reduce_loop<Sum>(accumulator, static_cast<const Half*>(x), n);
   reduce_loop<Sum>(accumulator, static_cast<const BFloat16*>(x), n);
 #else

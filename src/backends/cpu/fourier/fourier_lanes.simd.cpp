@@ -178,6 +178,7 @@ void matrix_passes(const FourierPlan<T>& plan, const Column& column, const Resul
   constexpr int lanes = L<T>;
   const int64_t n1 = plan.n1, n2 = plan.n2;
   for (int64_t block = 0; block < n2; block += lanes) {
+    plan.poll();
     const int64_t j = first_lane(block, n2, lanes), count = n2 < lanes ? n2 : lanes;
     transform<T>(plan.columns, column(j), Lanes<T>{room}, room);
     for (int64_t other = 0; other < n1; other += lanes) {
@@ -199,6 +200,7 @@ void matrix_passes(const FourierPlan<T>& plan, const Column& column, const Resul
   // begins. The next row overwrites them.
   using To = decltype(result(0));
   for (int64_t block = 0; block * lanes < n1; ++block) {
+    plan.poll();
     const int64_t k = first_lane(block * lanes, n1, lanes);
     transform<T, Planar<T>, To, LanesTurned<T>, LanesTurned<T>>(plan.rows, transposed.rows(k), result(k), room, block);
   }
@@ -229,6 +231,16 @@ void complex_signal(const FourierPlan<T>& plan, const T* from, T* to, int64_t ah
   matrix_passes<T>(plan, column, result, {to, to + L<T>, 2 * plan.n1, 2}, work);
 }
 
+// Call f(begin, end) for pieces of [0, n), with plan.poll() before each.
+template <class T, class F>
+void for_pieces(const FourierPlan<T>& plan, int64_t n, const F& f) {
+  constexpr int64_t piece = 1 << 18;
+  for (int64_t begin = 0; begin < n; begin += piece) {
+    plan.poll();
+    f(begin, begin + piece < n ? begin + piece : n);
+  }
+}
+
 // Multiplying by the chirp exp(-i pi j²/n) turns the transform into a convolution with exp(+i pi j²/n).
 template <class T>
 void signal(const FourierPlan<T>& plan, const T* re, const T* im, T* to_re, T* to_im, T* work);
@@ -238,22 +250,28 @@ void convolved_signal(const FourierPlan<T>& plan, const T* re, const T* im, T* t
   const FourierPlan<T>& convolution = *plan.convolution;
   const int64_t n = plan.n, m = convolution.n, size = m + L<T>;
   T *a_re = work, *a_im = a_re + size, *b_re = a_im + size, *b_im = b_re + size, *rest = b_im + size;
-  for (int64_t j = 0; j < n; ++j) {
-    const T c = plan.chirp_re[j], s = plan.chirp_im[j], x = re[j], y = im[j];
-    a_re[j] = x * c - y * s, a_im[j] = x * s + y * c;
-  }
+  for_pieces(plan, n, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      const T c = plan.chirp_re[j], s = plan.chirp_im[j], x = re[j], y = im[j];
+      a_re[j] = x * c - y * s, a_im[j] = x * s + y * c;
+    }
+  });
   std::memset(a_re + n, 0, static_cast<size_t>(m - n) * sizeof(T));
   std::memset(a_im + n, 0, static_cast<size_t>(m - n) * sizeof(T));
   signal(convolution, a_re, a_im, b_re, b_im, rest);
-  for (int64_t j = 0; j < m; ++j) {
-    const T c = plan.spectrum_re[j], s = plan.spectrum_im[j], x = b_re[j], y = b_im[j];
-    b_re[j] = x * c - y * s, b_im[j] = x * s + y * c;
-  }
+  for_pieces(plan, m, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      const T c = plan.spectrum_re[j], s = plan.spectrum_im[j], x = b_re[j], y = b_im[j];
+      b_re[j] = x * c - y * s, b_im[j] = x * s + y * c;
+    }
+  });
   signal(convolution, b_im, b_re, a_im, a_re, rest);  // exchanging real and imaginary parts gives the inverse transform
-  for (int64_t j = 0; j < n; ++j) {
-    const T c = plan.chirp_re[j], s = plan.chirp_im[j], x = a_re[j], y = a_im[j];
-    to_re[j] = x * c - y * s, to_im[j] = x * s + y * c;
-  }
+  for_pieces(plan, n, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin; j < end; ++j) {
+      const T c = plan.chirp_re[j], s = plan.chirp_im[j], x = a_re[j], y = a_im[j];
+      to_re[j] = x * c - y * s, to_im[j] = x * s + y * c;
+    }
+  });
 }
 
 template <class T>

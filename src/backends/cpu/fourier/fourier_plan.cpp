@@ -7,6 +7,8 @@
 #include <numbers>
 #include <type_traits>
 
+#include "backends/cpu/parallel.h"
+
 namespace mpsgraph::cpu {
 namespace {
 
@@ -93,7 +95,7 @@ LanePlan<T>::LanePlan(int64_t n, int64_t columns, int lanes) : n(n) {
 }
 
 template <class T>
-FourierPlan<T>::FourierPlan(int64_t n, int lanes) : n(n), lanes(lanes) {
+FourierPlan<T>::FourierPlan(int64_t n, int lanes) : n(n), lanes(lanes), poll(poll_run) {
   if (!LanePlan<T>::possible(n)) {
     convolution = std::make_unique<FourierPlan>(power_of_two_from(2 * n - 1), lanes);
     const int64_t m = convolution->n;

@@ -83,6 +83,7 @@ struct FourierPlan {
   // For long signals: plans for the columns and rows of a matrix.
   int64_t n1 = 0, n2 = 0;
   LanePlan<T> columns, rows;
+  void (*poll)();  // called regularly while a long signal is transformed; may throw
   // For lengths with a large prime factor: a convolution of a suitable length (Bluestein).
   std::unique_ptr<const FourierPlan> convolution;
   std::vector<T> chirp_re, chirp_im, spectrum_re, spectrum_im;

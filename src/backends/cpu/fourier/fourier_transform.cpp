@@ -113,7 +113,10 @@ class AxisTransform {
     const int64_t pieces = parts > 1 ? std::min(units, parts * items_per_thread) : 1;
     parallel_items(pieces, [&](int64_t piece, int64_t member) {
       T* own = work + static_cast<size_t>(member) * this->work();
-      for (int64_t i = units * piece / pieces; i < units * (piece + 1) / pieces; ++i) (this->*unit)(i, from, to, own);
+      for (int64_t i = units * piece / pieces; i < units * (piece + 1) / pieces; ++i) {
+        poll_run();
+        (this->*unit)(i, from, to, own);
+      }
     });
   }
 
@@ -237,6 +240,7 @@ class PlainTransform {
         points[j] = {re, im};
       }
       for (int64_t k = 0; k < axis_.to_points(); ++k) {
+        if (k % 256 == 0) poll_run();
         std::complex<double> sum = 0;
         for (int64_t j = 0; j < axis_.n; ++j) sum += points[j] * roots_[static_cast<size_t>(j * k % axis_.n)];
         elements_.put(to, i, k, sum.real(), sum.imag());

@@ -37,8 +37,10 @@ struct SortedPicks {
   template <class Read>
   void sort(const Picks& p, const Read& read, const std::byte* index, int64_t first) const {
     const auto each = [&](const auto& f) {
-      for (int64_t pick = 0; pick < p.picks; ++pick)
-        if (const int64_t i = read(index, first + pick); i >= 0 && i < p.n) f(i, static_cast<int32_t>(pick));
+      for_polled_pieces(0, p.picks, elements_per_poll, [&](int64_t begin, int64_t end) {
+        for (int64_t pick = begin; pick < end; ++pick)
+          if (const int64_t i = read(index, first + pick); i >= 0 && i < p.n) f(i, static_cast<int32_t>(pick));
+      });
     };
     std::fill_n(begins, p.n + 1, 0);
     each([&](int64_t i, int32_t) { ++begins[i + 1]; });
@@ -72,6 +74,7 @@ void add_up(const Picks& p, const SortedPicks& sorted, const T* incoming, int64_
       sums[i] = static_cast<Sum>(static_cast<Accumulate<Sum>>(sums[i]) + static_cast<Accumulate<Sum>>(more[i]));
   };
   for (int64_t row = first; row < last; ++row) {
+    if (row % 256 == 0) poll_run();
     T* to = y + row * p.inner + begin;
     const int64_t from = sorted.begins[row], behind = sorted.begins[row + 1];
     if (from == behind) {
@@ -120,8 +123,10 @@ std::unique_ptr<Kernel> sorted_kernel(Lowering& lowering, const Picks& p) {
         parallel_for(rows * p.n,
                      std::max(grain_for(p.inner * int64_t{sizeof(T)}), (rows * p.n + threads - 1) / threads),
                      [&](int64_t begin, int64_t end) {
-                       std::memset(static_cast<void*>(f.at<T>(to) + begin * p.inner), 0,
-                                   static_cast<size_t>((end - begin) * p.inner) * sizeof(T));
+                       constexpr int64_t at_once = (int64_t{64} << 20) / sizeof(T);
+                       for_polled_pieces(begin * p.inner, end * p.inner, at_once, [&](int64_t first, int64_t last) {
+                         std::memset(static_cast<void*>(f.at<T>(to) + first), 0, (last - first) * sizeof(T));
+                       });
                      });
       const int64_t blocks = (p.inner + block_elements - 1) / block_elements;
       if (shares_rows)
@@ -153,7 +158,9 @@ void scatter(const Picks& p, const T* incoming, const std::byte* index, DType in
                    const int64_t first = p.n * range / ranges, last = p.n * (range + 1) / ranges;
                    V* to = y + row * p.n * p.inner;
                    std::fill(to + first * p.inner, to + last * p.inner, V(0));
+                   const int64_t at_once = std::max<int64_t>(elements_per_poll / std::max<int64_t>(p.inner, 1), 1);
                    for (int64_t pick = 0; pick < p.picks; ++pick) {
+                     if (pick % at_once == 0) poll_run();
                      const int64_t i = integer_at(index, index_type, row / p.outer * p.picks + pick);
                      if (i < first || i >= last) continue;
                      const T* from = incoming + (row * p.picks + pick) * p.inner;

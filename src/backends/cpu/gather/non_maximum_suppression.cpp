@@ -3,6 +3,7 @@
 
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/sort/sort_polled.h"
 
 namespace mpsgraph::cpu {
 namespace {
@@ -48,12 +49,13 @@ int64_t suppress(const Plan& p, const Box* boxes, const int64_t* class_of, Candi
                  int32_t* taken, int32_t* order) {
   const auto box = [&](int32_t place) { return place / p.classes; };
   const auto kind = [&](int32_t place) { return p.indexed ? class_of[box(place)] : place % p.classes; };
-  std::sort(candidates, candidates + count, [&](const Candidate& a, const Candidate& b) {
+  sort_polled(candidates, candidates + count, [&](const Candidate& a, const Candidate& b) {
     if (p.per_class && !p.indexed && kind(a.place) != kind(b.place)) return kind(a.place) < kind(b.place);
     return a.score > b.score || (a.score == b.score && a.place < b.place);
   });
   int64_t kept = 0;
   for (int64_t i = 0; i < count; ++i) {
+    poll_run();
     const int32_t place = candidates[i].place;
     const auto covers = [&](int32_t other) {
       return (!p.per_class || kind(other) == kind(place)) && overlap(boxes[box(other)], boxes[box(place)]) > p.iou;

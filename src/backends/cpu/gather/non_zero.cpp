@@ -63,7 +63,10 @@ std::unique_ptr<Kernel> lower_non_zero_indices(Lowering& lowering) {
     int64_t* before = f.at<int64_t>(counts);
     const auto begin = [&](int64_t part) { return n * part / parts; };
     parallel_parts(parts, [&](int64_t part) {
-      before[part] = of.count(from + begin(part) * item, begin(part + 1) - begin(part));
+      before[part] = 0;
+      for_polled_pieces(begin(part), begin(part + 1), elements_per_poll, [&](int64_t first, int64_t end) {
+        before[part] += of.count(from + first * item, end - first);
+      });
     });
     int64_t total = 0;
     for (int64_t part = 0; part < parts; ++part) total += std::exchange(before[part], total);
@@ -77,6 +80,7 @@ std::unique_ptr<Kernel> lower_non_zero_indices(Lowering& lowering) {
       constexpr int64_t room = 512;
       int32_t found[room + 1];
       for (int64_t n; i < begin(part + 1) && row < rows; i += n) {
+        if (row % 1024 == 0) poll_run();
         n = std::min({begin(part + 1) - i, last - column, room});
         const int64_t count = std::min(of.find(from + i * item, n, found), rows - row);
         for (int64_t k = 0; k < count && rank > 0; ++k) {

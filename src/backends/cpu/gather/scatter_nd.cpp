@@ -200,6 +200,7 @@ void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Comb
       if (s.each && s.inner > 1) {
         for (int64_t pick = 0; pick < s.picks; ++pick)
           for (int64_t column = first; column < last; column += batch) {
+            if (pick % 256 == 0) poll_run();
             const int64_t count = std::min(batch, last - column);
             positions.find(indices, row, pick, column, count, at);
             op.elements(value(column), update(pick, column), at, low, high, s.inner, count);
@@ -208,6 +209,7 @@ void combine(const Shape3& s, std::byte* y, const std::byte* updates, const Comb
       }
       for (int64_t pick = 0; pick < s.picks; pick += batch) {
         const int64_t count = std::min(batch, s.picks - pick);
+        if (pick / batch % 64 == 0) poll_run();
         // If `inner` is 1, elements that have their own positions are laid out in memory like whole picks (entries of
         // the index tensor).
         s.each ? positions.find(indices, row, 0, pick, count, at) : positions.find(indices, row, pick, 0, count, at);

@@ -9,7 +9,8 @@
 namespace mpsgraph::cpu::jit {
 
 // Return executable code, generating it unless a kernel that still exists has the same code. Return null if the
-// operating system does not allow executable memory. Thread-safe.
+// operating system does not allow executable memory, or if the code is too large for the processor's addressing.
+// Thread-safe.
 std::shared_ptr<const CodeMemory> compiled(VectorCode code);
 
 }  // namespace mpsgraph::cpu::jit

@@ -1,4 +1,4 @@
-// Memory for generated code, which is written once and is then executable and no longer writable.
+// Memory for generated code, which is written once and then executable.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@ namespace mpsgraph::cpu::jit {
 
 class CodeMemory {
  public:
-  // Copy code to executable memory. Return null if the operating system does not allow executable memory.
+  // Copy code to executable memory. Return null if there is no code or if the operating system does not allow
+  // executable memory.
   static std::shared_ptr<const CodeMemory> make(const std::vector<uint8_t>& code);
   ~CodeMemory();
   CodeMemory(const CodeMemory&) = delete;

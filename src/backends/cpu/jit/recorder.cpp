@@ -68,10 +68,11 @@ struct Steps {
   static V nearest(V x) { return unary(Kind::round, x, 0); }
   static V times_power_of_two(V p, V n) {
     if (recording->set == VectorSet::avx512) return binary(Kind::scale, p, n);
-    const I k = unary(Kind::to_integer, n),
-            half = shift_right(k, 1);  // multiply by two factors, so that denormal results are correct
+    // Multiply by two factors, so that denormal results are correct. p is near 1, so the first product is a normal
+    // number, and its exponent can be added. For NaN, k / 2 has no bits left after the shift.
+    const I k = unary(Kind::to_integer, n), half = shift_right(k, 1);
     const I rest = binary(Kind::integer_subtract, k, half);
-    return p * from_exponent(half) * from_exponent(rest);
+    return from_bits(binary(Kind::integer_add, bits(p), shift_left(half, 23))) * from_exponent(rest);
   }
   static auto parts(V x) {
     using Parts = VectorMath<Steps>::Parts;
@@ -159,8 +160,11 @@ Value differ(Value a, Value b) { return binary(Kind::bitwise_xor, a, b); }
 Value inverse(Value a) { return differ(a, bits(-1)); }
 Value infinite() { return constant(std::numeric_limits<double>::infinity()); }
 
-// Integers as wide as a lane; in 64-bit lanes, minimum, maximum, and product require AVX-512.
-bool has_all_integers() { return !wide_lanes() || recording->set == VectorSet::avx512; }
+// Integers as wide as a lane. In 64-bit lanes, minimum and maximum require AVX-512, and AVX2 also lacks products and
+// conversions to and from float64.
+bool has_extremes() { return !wide_lanes() || recording->set == VectorSet::avx512; }
+bool has_products() { return !wide_lanes() || recording->set != VectorSet::avx2; }
+bool has_conversions() { return !wide_lanes() || recording->set != VectorSet::avx2; }
 
 struct IntegerSteps {
   using V = Value;
@@ -171,13 +175,13 @@ struct IntegerSteps {
   static M less_or_equal(V a, V b) { return compare(jit::less_or_equal, a, b); }
   static M equal(V a, V b) { return compare(jit::equal, a, b); }
   static M not_equal(V a, V b) { return compare(jit::not_equal, a, b); }
-  static V least(V a, V b) { return has_all_integers() ? binary(Kind::integer_least, a, b) : choose(less(a, b), a, b); }
+  static V least(V a, V b) { return has_extremes() ? binary(Kind::integer_least, a, b) : choose(less(a, b), a, b); }
   static V greatest(V a, V b) {
-    return has_all_integers() ? binary(Kind::integer_greatest, a, b) : choose(less(a, b), b, a);
+    return has_extremes() ? binary(Kind::integer_greatest, a, b) : choose(less(a, b), b, a);
   }
   static V sum(V a, V b) { return binary(Kind::integer_add, a, b); }
   static V difference(V a, V b) { return binary(Kind::integer_subtract, a, b); }
-  static V product(V a, V b) { return has_all_integers() ? binary(Kind::integer_multiply, a, b) : V{}; }
+  static V product(V a, V b) { return has_products() ? binary(Kind::integer_multiply, a, b) : V{}; }
   static V both(V a, V b) { return jit::both(a, b); }
   static V either(V a, V b) { return jit::either(a, b); }
   static V differ(V a, V b) { return jit::differ(a, b); }
@@ -188,7 +192,7 @@ struct IntegerSteps {
     return {recording->record({.kind = Kind::integer_compare, .stream = how, .a = a.node, .b = b.node})};
   }
   static M compare(Comparison how, V a, V b) {
-    if (recording->set == VectorSet::avx512 || how == jit::equal || how == jit::less) return made(how, a, b);
+    if (recording->set != VectorSet::avx2 || how == jit::equal || how == jit::less) return made(how, a, b);
     return jit::inverse(how == jit::less_or_equal ? made(jit::less, b, a) : made(jit::equal, a, b));
   }
 };
@@ -330,7 +334,7 @@ std::optional<Value> cast(DType from, DType to, Value x, bool shared, bool cast_
 // Convert int64 to float64 with a single rounding. Both 32-bit halves are converted exactly, by inserting them into the
 // mantissa bits of a float64, and then added.
 Value from_int64(Value x) {
-  if (has_all_integers()) return unary(Kind::to_float, x);
+  if (has_conversions()) return unary(Kind::to_float, x);
   const Value low = either(both(x, bits(0xffffffff)), constant(0x1p52));
   const Value high = either(unary(Kind::shift_right, differ(x, sign_bit()), 32), constant(0x1p84));
   return (high - constant(0x1p84 + 0x1p63 + 0x1p52)) + low;
@@ -367,7 +371,7 @@ std::optional<Value> cast_in_wide_lanes(DType from, DType to, Value x, bool shar
   if (whole && to == DType::int64) return binary(Kind::integer_subtract, whole_bits(x), constant(Doubles::whole));
   if (from == DType::int64 && to == DType::int32) return lower_half(x);
   if ((from == DType::float64 || from == DType::float32) && to == DType::int64) {
-    if (!has_all_integers()) return std::nullopt;
+    if (!has_conversions()) return std::nullopt;
     const Value above = compare(less_or_equal, constant(0x1p63), x);
     const Value within = choose(above, all_but_sign(), unary(Kind::to_integer, x));
     return choose(compare(ordered, x, x), within, bits(0));

@@ -21,11 +21,16 @@ class Recorder {
   std::optional<int> load(DType dtype, int stream) { return read(Kind::load, dtype, stream); }
   // Record one element that all lanes read.
   std::optional<int> scalar(DType dtype, int stream) { return read(Kind::scalar, dtype, stream); }
-  // Record an operation. `shared` means that the result has uses other than a single store to memory.
+  // Record an operation. `shared` means that the result has uses other than a single store to memory, or a single cast
+  // to float32. Only these two round a value that was cast to half precision.
   std::optional<int> apply(const Operation& operation, std::span<const int> operands, bool shared);
   bool store(DType dtype, int value, int stream);
   int sum(int value);  // returns the index of the accumulator; 32-bit lanes only
-  void prefetch(int stream) { code_.prefetch(stream); }
+  // Request prefetches of a stream, except for NEON: its vectors are a quarter of a cache line, so three of four
+  // prefetches would be redundant, and Arm processors prefetch sequential accesses by themselves.
+  void prefetch(int stream) {
+    if (code_.set != VectorSet::neon) code_.prefetch(stream);
+  }
 
   // Return the code. Stores to the streams in `streaming` are non-temporal, so the memory of these streams must be
   // aligned to a vector. If `prefetches` is false, the requested prefetches are left out.
@@ -35,7 +40,7 @@ class Recorder {
   std::optional<int> read(Kind kind, DType dtype, int stream);
 
   VectorCode code_;
-  const bool has_bfloat16_;  // whether AVX512_BF16 is available
+  const bool has_bfloat16_;  // whether an instruction converts to bfloat16
 };
 
 }  // namespace mpsgraph::cpu::jit

@@ -1,11 +1,15 @@
 // Recording of VectorCode. Equal nodes are recorded only once, except for nodes with side effects.
 #include "backends/cpu/jit/vector_code.h"
 
+#include "backends/cpu/instruction_set.h"
+
 namespace mpsgraph::cpu::jit {
 
 bool converts_bfloat16([[maybe_unused]] VectorSet set) {
 #if defined(__x86_64__)
   return set == VectorSet::avx512 && __builtin_cpu_supports("avx512bf16");
+#elif defined(__aarch64__)
+  return set == VectorSet::neon && instruction_set() == "NEON-bf16";
 #else
   return false;
 #endif

@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backends/cpu/jit/assembler.h"
-
 namespace mpsgraph::cpu::jit {
+
+enum class VectorSet { avx2, avx512, neon };
 
 enum class Kind : uint8_t {
   constant,  // `bits` in every lane
@@ -26,6 +26,7 @@ enum class Kind : uint8_t {
   subtract,
   multiply,
   divide,
+  // least and greatest return the second operand if either is NaN. The result's sign is unspecified if both are zeros.
   least,
   greatest,
   square_root,
@@ -41,15 +42,16 @@ enum class Kind : uint8_t {
   integer_subtract,
   integer_multiply,
   integer_least,
-  integer_greatest,  // this and the two preceding nodes require AVX-512 for 64-bit lanes
+  // For 64-bit lanes, integer_multiply requires AVX-512 or NEON, and integer_least and integer_greatest AVX-512.
+  integer_greatest,
   integer_compare,  // `stream` is the Comparison; AVX2 supports only equal and less
   shift_left,
   shift_right,
   shift_right_sign,  // for shifts, `stream` is the count
   to_float,
-  // to_integer rounds toward zero; for 64-bit lanes, to_float, to_integer, and shift_right_sign require AVX-512
+  // to_integer rounds toward zero. For 64-bit lanes, AVX2 lacks to_float, to_integer, and shift_right_sign.
   to_integer,
-  to_bfloat16,  // bits of the nearest bfloat16, with denormals as 0; requires AVX512_BF16 and 32-bit lanes
+  to_bfloat16,  // bits of the nearest bfloat16; 32-bit lanes only, requires converts_bfloat16(); denormals are 0 on x86
   scale,  // a 2^b, b rounded down; this and the nodes up to look_up require AVX-512
   near_reciprocal,  // 1 / a within 1 ulp, for normal numbers below 2^126; 32-bit lanes only
   mantissa,  // mantissa of a, in [3/4, 3/2)
@@ -125,20 +127,26 @@ class VectorCode {
   std::unordered_map<Node, int, NodeHash> known_;
 };
 
-// A generated function. It processes `whole` elements in entire vectors and then the lanes selected by `tail`, which is
-// a bit mask or, for AVX2, the address of a vector whose sign bits are the mask; 0 means no tail. Each accumulator is a
-// vector to which the function adds, in 32-bit lanes only. AVX2 has no masks for elements narrower than a lane, so the
-// tail accesses entire vectors of such elements, and the caller must provide separate memory for them
-// (fused_kernel.cpp).
+// A generated function. It processes `whole` elements in entire vectors and then the tail. Each accumulator is a vector
+// to which the function adds, in 32-bit lanes only; accumulators are 64 bytes apart. `tail` is 0 if there is no tail;
+// otherwise, its meaning depends on the instruction set:
+//   AVX-512  a bit mask of lanes.
+//   AVX2     the address of a vector whose sign bits are the mask. AVX2 has no masks for elements narrower than a lane,
+//            so the tail accesses entire vectors of such elements, and the caller must provide separate memory for them
+//            (fused_kernel.cpp).
+//   NEON     a number of elements, which are processed one at a time.
 using Function = void (*)(std::byte* const* streams, int64_t whole, uint64_t tail, float* accumulators);
 
 bool converts_bfloat16(VectorSet set);  // returns whether a single instruction converts to bfloat16
-inline int lanes_of(VectorSet set, int lane_bytes = 4) { return (set == VectorSet::avx512 ? 64 : 32) / lane_bytes; }
+inline int vector_bytes_of(VectorSet set) { return set == VectorSet::avx512 ? 64 : set == VectorSet::avx2 ? 32 : 16; }
+inline int lanes_of(VectorSet set, int lane_bytes = 4) { return vector_bytes_of(set) / lane_bytes; }
 
 // Return, for each node, the number of nodes that use it as an operand. Only users that contribute to a store or a sum
 // count.
 std::vector<int> uses_of(const std::vector<Node>& nodes);
 void contract(std::vector<Node>& nodes);
+// Return machine code. It is empty if the code has more constants or spilled values than an instruction can address.
 std::vector<uint8_t> generate(VectorCode code);
+int loop_instructions(VectorCode code);  // returns the number of instructions of the generated loop over vectors
 
 }  // namespace mpsgraph::cpu::jit

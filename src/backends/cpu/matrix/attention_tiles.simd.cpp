@@ -19,9 +19,13 @@ namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr int most_rows = 6;  // maximum rows of a register block, each with up to most_vectors vectors of sums
-// maximum vectors of sums per row, limited by the number of registers
-constexpr int most_vectors = MPSGRAPH_VECTOR_BYTES == 64 ? 4 : 2;
+// Maximum rows of a register block, and vectors of sums per row, which are limited by the number of registers. On Arm,
+// the factors of several steps are loaded at once, which takes one register per row.
+#if defined(__aarch64__)
+constexpr int most_rows = 5, most_vectors = 4;
+#else
+constexpr int most_rows = 6, most_vectors = vector_registers == 32 ? 4 : 2;
+#endif
 constexpr int64_t panel_width = most_vectors * W;
 // rows and keys per tile
 constexpr int64_t forward_rows = 192, forward_keys = 256, backward_rows = 96, backward_keys = 128;
@@ -97,6 +101,20 @@ struct Right {
   int64_t step_stride, panel_stride;
 };
 
+#if defined(__aarch64__)
+// Add the products of one step, whose factors of the left operand are in a lane of `of_row`.
+template <int lane, int rows, int vectors>
+[[gnu::always_inline]] inline void add_lane(const V (&of_row)[rows], const float* b, V (&sums)[rows][vectors]) {
+  V factors[vectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < vectors; ++v) factors[v] = load(b + v * W);
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 16
+    for (int v = 0; v < vectors; ++v) sums[r][v] = multiply_add_lane<lane>(factors[v], of_row[r], sums[r][v]);
+}
+#endif
+
 template <int rows, int vectors>
 void multiply_block(const Left& a, const float* b, int64_t b_stride, int64_t steps, float* c, int64_t c_stride,
                     bool add) {
@@ -108,7 +126,20 @@ void multiply_block(const Left& a, const float* b, int64_t b_stride, int64_t ste
 #pragma GCC unroll 16
     for (int v = 0; v < vectors; ++v) sums[r][v] = add ? load(c + r * c_stride + v * W) : V{};
   }
-  for (int64_t k = 0, at = 0; k < steps; ++k, b += b_stride, at += a.step_stride) {
+  int64_t k = 0;
+#if defined(__aarch64__)
+  if (a.step_stride == 1)
+    for (; k + W <= steps; k += W) {
+      V of_row[rows];
+#pragma GCC unroll 16
+      for (int r = 0; r < rows; ++r) of_row[r] = load(row[r] + k);
+      add_lane<0>(of_row, b, sums), b += b_stride;
+      add_lane<1>(of_row, b, sums), b += b_stride;
+      add_lane<2>(of_row, b, sums), b += b_stride;
+      add_lane<3>(of_row, b, sums), b += b_stride;
+    }
+#endif
+  for (int64_t at = k * a.step_stride; k < steps; ++k, b += b_stride, at += a.step_stride) {
     V factors[vectors];
 #pragma GCC unroll 16
     for (int v = 0; v < vectors; ++v) factors[v] = load(b + v * W);

@@ -61,7 +61,7 @@ class ByteProduct final : public Kernel {
         result_(lowering.output().slot),
         left_zero_(left_zero),
         right_zero_(right_zero),
-        turn_(lowering.input(0).dtype == DType::int8),
+        is_signed_(lowering.input(0).dtype == DType::int8),
         flip_(lowering.input(1).dtype == DType::uint8) {
     steps_ = (p_.k + quad - 1) / quad;
     panels_ = (p_.n + tile_columns - 1) / tile_columns;
@@ -79,7 +79,7 @@ class ByteProduct final : public Kernel {
       runs_.push_back(
           runs_of_panel(tiles_, reinterpret_cast<const int8_t*>(packed_.get()) + i * panel_bytes(), steps_));
     const auto numbers = [&](int64_t count) { return lowering.scratch(static_cast<size_t>(count) * sizeof(int32_t)); };
-    if (left_zero_.slot >= 0 || turned_by() != 0) starts_ = numbers(matrices_ * panels_ * tile_columns);
+    if (left_zero_.slot >= 0 || offset() != 0) starts_ = numbers(matrices_ * panels_ * tile_columns);
     if (right_zero_.slot >= 0 || flip_) columns_ = numbers(panels_ * tile_columns), terms_ = numbers(rows_);
     if (p_.k % quad != 0) copied_ = lowering.scratch(static_cast<size_t>(rows_ * steps_ * quad));
     cut();
@@ -112,7 +112,7 @@ class ByteProduct final : public Kernel {
 
   // Bytes of a packed panel, which consists of its elements and the sum of each column.
   int64_t panel_bytes() const { return tile_columns * (steps_ * quad + static_cast<int64_t>(sizeof(int32_t))); }
-  int32_t turned_by() const { return turn_ ? tiles_.turned_by : 0; }
+  int32_t offset() const { return tiles_.offset(is_signed_); }
   const int32_t* sums_of(const std::byte* panel) const {
     return reinterpret_cast<const int32_t*>(panel + tile_columns * steps_ * quad);
   }
@@ -158,7 +158,7 @@ class ByteProduct final : public Kernel {
   // sums, and the column factor, whose product with a row factor is added to each sum.
   void prepare_columns(const Frame& frame, const std::byte* panels) const {
     if (starts_ >= 0) {
-      const auto factor = 0U - static_cast<uint32_t>(left_zero_.at(frame, 0) + turned_by());
+      const auto factor = 0U - static_cast<uint32_t>(left_zero_.at(frame, 0) + offset());
       auto* starts = frame.at<uint32_t>(starts_);
       parallel_for(matrices_ * panels_, grain_for(tile_columns * 8), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
@@ -188,7 +188,7 @@ class ByteProduct final : public Kernel {
         }
         if (terms_ < 0) continue;
         uint32_t sum = 0;
-        if (turn_)
+        if (is_signed_)
           for (int64_t i = 0; i < p_.k; ++i) sum += static_cast<uint32_t>(static_cast<int8_t>(x[i]));
         else
           for (int64_t i = 0; i < p_.k; ++i) sum += x[i];
@@ -221,7 +221,8 @@ class ByteProduct final : public Kernel {
         if (starts_ >= 0) epilogue.start = frame.at<const int32_t>(starts_) + at * tile_columns;
         if (columns_ >= 0) epilogue.column_terms = frame.at<const int32_t>(columns_) + column;
         const std::vector<TileRun>* runs = runs_.empty() ? nullptr : &runs_[static_cast<size_t>(at)];
-        tiles_.multiply(count, from, turn_, runs ? runs->data() : &all, runs ? static_cast<int64_t>(runs->size()) : 1,
+        tiles_.multiply(count, from, is_signed_, runs ? runs->data() : &all,
+                        runs ? static_cast<int64_t>(runs->size()) : 1,
                         reinterpret_cast<const int8_t*>(panels + at * panel_bytes()), to,
                         static_cast<int>(std::min<int64_t>(tile_columns, p_.n - column)), epilogue);
         for (int i = 0; i < count; ++i) to[i] += tile_columns * sizeof(int32_t);
@@ -234,7 +235,7 @@ class ByteProduct final : public Kernel {
   const IntegerTiles& tiles_;
   Slot a_, b_, result_, panels_slot_ = -1, starts_ = -1, columns_ = -1, terms_ = -1, copied_ = -1;
   ZeroPoint left_zero_, right_zero_;
-  bool turn_, flip_;
+  bool is_signed_, flip_;
   int64_t steps_, panels_, matrices_, rows_, row_parts_ = 1, panel_parts_ = 1;
   PackedPtr packed_;
   std::vector<std::vector<TileRun>> runs_;  // runs of each panel of packed weights

@@ -1,10 +1,10 @@
 // Blocked GEMM, with operands packed for each level of cache.
 //
-// A block of the left operand stays in L2 while it is multiplied by all columns. A panel of the right operand stays in
-// L1 while it is multiplied by all rows of the block. A few panels are packed at a time. While they are multiplied, the
-// elements of the next panels are prefetched into L2. Packing then takes so little time that threads need not share
-// packed operands. If the right operand has few columns, the left operand is read in place. If the left operand has few
-// rows, the transposed product is computed instead.
+// A block of the right operand is packed and then multiplied by all rows, one block of rows at a time. A block of the
+// left operand stays in L2 while it is multiplied by all panels of the right block. A panel of the right operand stays
+// in L1 while it is multiplied by all rows of the left block, and the next panel is prefetched into L2. Packing then
+// takes so little time that threads need not share packed operands. If the right operand has few columns, the left
+// operand is read in place. If the left operand has few rows, the transposed product is computed instead.
 //
 // The inner dimension is summed in chunks, in order. Their sizes depend only on the inner dimension.
 #include "backends/cpu/matrix/gemm.h"
@@ -13,23 +13,27 @@
 #include <memory>
 
 #include "backends/cpu/instruction_set.h"
+#include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {
 namespace {
 
-// Rows of a left block, which then has at most 288 KB. Columns of a right block of gemm(), a multiple of every tile
-// width, which then has at most 96 KB.
+// Rows of a left block, which then has at most 288 KB and stays in L2. Columns of a right block of gemm(), which then
+// has at most 1.5 MB. Both are multiples of every tile size.
 template <class T>
-constexpr int64_t block_rows = gemm_block_bytes / sizeof(T);
+constexpr int64_t block_rows = gemm_left_bytes / sizeof(T);
 template <class T>
-constexpr int64_t block_columns = 384 / sizeof(T);
+constexpr int64_t block_columns = gemm_right_bytes / sizeof(T);
 // A product with at most this many rows or columns reads its larger operand in place, `rows_in_place` rows at a time.
 template <class T>
 constexpr int64_t most_rows_in_place = 64 / sizeof(T);
 template <class T>
 constexpr int64_t most_columns_in_place = 384 / sizeof(T);
+template <class T>
+constexpr int64_t part_columns = 384 / sizeof(T);  // a multiple of every tile width
 constexpr int64_t rows_in_place = 48;
-constexpr int64_t panels_at_once = 4;  // panels packed together, so that adjacent cache lines are read together
+constexpr int64_t steps_at_once = 8;   // of operands whose elements are contiguous in each step
+constexpr int64_t panels_at_once = 4;  // of a piece of GemmPanels, so that adjacent cache lines are read together
 
 // The current thread's buffers for packed blocks. They are reused, because a small GEMM may take less time than an
 // allocation.
@@ -44,19 +48,22 @@ struct Packed {
   }
 };
 
-// Return the rows of a block if `rows` rows are divided into blocks of about equal size.
-template <class T>
-int64_t rows_of_block(int64_t rows, int64_t unit) {
-  const int64_t blocks = std::max<int64_t>(1, pieces_of(rows, block_rows<T> / unit * unit));
-  return pieces_of(pieces_of(rows, blocks), unit) * unit;
+// Return the size of a block, a multiple of `unit`, if `size` rows or columns are divided into blocks of about equal
+// size, each with at most `most` rows or columns.
+int64_t size_of_block(int64_t size, int64_t most, int64_t unit) {
+  const int64_t blocks = std::max<int64_t>(1, pieces_of(size, most / unit * unit));
+  return pieces_of(pieces_of(size, blocks), unit) * unit;
 }
 
-// Pack the rows of an operand into tiles or panels of `width` rows, one after another.
+// Pack the rows of an operand into tiles or panels of `width` rows. If the elements of a column are contiguous, a few
+// columns are packed at a time, so that memory is read sequentially.
 template <class T>
 void pack_rows(decltype(GemmTiles<T>::pack_rows) pack_tile, int64_t width, const Matrix<const T>& m, T* packed) {
-  for (int64_t row = 0; row < m.rows; row += width, packed += width * m.columns)
-    pack_tile(m.data + row * m.row_stride, std::min(width, m.rows - row), m.row_stride, m.column_stride, m.columns,
-              packed);
+  const int64_t at_once = m.row_stride == 1 ? steps_at_once : m.columns;
+  for (int64_t step = 0; step < m.columns; step += at_once)
+    for (int64_t row = 0; row < m.rows; row += width)
+      pack_tile(&m.at(row, step), std::min(width, m.rows - row), m.row_stride, m.column_stride,
+                std::min(at_once, m.columns - step), packed + row * m.columns + step * width);
 }
 
 // Prefetches a matrix into L2, a part at a time.
@@ -158,6 +165,7 @@ void multiply_in_place(const Matrix<const T>& a, const Matrix<const T>& b, const
     const bool last = step + steps == a.columns;
     pack_rows(tiles.pack_columns, tiles.columns, b.block(step, 0, steps, b.columns).transposed(), right);
     for (int64_t row = 0; row < c.rows; row += rows_in_place) {
+      if (row / rows_in_place % 16 == 15) poll_run();
       const int64_t rows = std::min(rows_in_place, c.rows - row), end = row + rows;
       const Matrix<const T> next = a.block(end, step, std::min(rows_in_place, c.rows - end), steps);
       multiply_block(tiles, steps, LeftRows<T>::in_place(a.block(row, step, rows, steps), tiles), right,
@@ -169,28 +177,41 @@ void multiply_in_place(const Matrix<const T>& a, const Matrix<const T>& b, const
   } while (step < a.columns);
 }
 
-// Compute c = a·b or c += a·b, packing both operands.
+// Compute c = a·b or c += a·b, packing both operands. The elements that are packed next are prefetched.
 template <class T>
 void multiply_packed(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate,
                      const GemmEpilogue<T>& epilogue) {
   const GemmTiles<T>& tiles = gemm_tiles<T>();
   Packed<T>& packed = Packed<T>::own();
-  const int64_t chunk = gemm_chunk<T>(a.columns), most_rows = rows_of_block<T>(c.rows, tiles.rows);
-  for (int64_t row = 0; row < c.rows; row += most_rows) {
-    const int64_t rows = std::min(most_rows, c.rows - row);
+  const int64_t chunk = gemm_chunk<T>(a.columns), most_rows = size_of_block(c.rows, block_rows<T>, tiles.rows);
+  // A single left block stays packed while the columns of the right operand are packed, a few at a time.
+  const bool single = c.rows <= most_rows;
+  const int64_t most_columns = single ? c.columns : size_of_block(c.columns, block_columns<T>, tiles.columns);
+  const int64_t part = single ? part_columns<T> : most_columns;
+  for (int64_t column = 0; column < c.columns; column += most_columns) {
+    const int64_t end = std::min(column + most_columns, c.columns);
     int64_t step = 0;
     do {
       const int64_t steps = std::min(chunk, a.columns - step);
       const bool last = step + steps == a.columns;
-      pack_rows(tiles.pack_rows, tiles.rows, a.block(row, step, rows, steps), packed.left);
-      for (int64_t column = 0; column < c.columns; column += block_columns<T>) {
-        const int64_t width = std::min(block_columns<T>, c.columns - column), end = column + width;
-        pack_rows(tiles.pack_columns, tiles.columns, b.block(step, column, steps, width).transposed(), packed.right);
-        const Matrix<const T> next = b.block(step, end, steps, std::min(block_columns<T>, c.columns - end));
-        multiply_block(tiles, steps, LeftRows<T>::packed(packed.left, tiles, steps), packed.right,
-                       c.block(row, column, rows, width), accumulate || step > 0,
-                       last ? epilogue_of_block(epilogue, c, row, column) : GemmEpilogue<T>{},
-                       Ahead<T>(next, pieces_of(rows, tiles.rows) * pieces_of(width, tiles.columns)));
+      const auto pack_right = [&](int64_t begin, int64_t width) {
+        pack_rows(tiles.pack_columns, tiles.columns, b.block(step, begin, steps, width).transposed(), packed.right);
+      };
+      if (!single) pack_right(column, end - column);
+      for (int64_t row = 0; row < c.rows; row += most_rows) {
+        const int64_t rows = std::min(most_rows, c.rows - row), below = row + rows;
+        poll_run();
+        pack_rows(tiles.pack_rows, tiles.rows, a.block(row, step, rows, steps), packed.left);
+        for (int64_t begin = column; begin < end; begin += part) {
+          const int64_t width = std::min(part, end - begin), right = begin + width;
+          if (single) pack_right(begin, width);
+          const Matrix<const T> next = single ? b.block(step, right, steps, std::min(part, end - right))
+                                              : a.block(below, step, std::min(most_rows, c.rows - below), steps);
+          multiply_block(tiles, steps, LeftRows<T>::packed(packed.left, tiles, steps), packed.right,
+                         c.block(row, begin, rows, width), accumulate || step > 0,
+                         last ? epilogue_of_block(epilogue, c, row, begin) : GemmEpilogue<T>{},
+                         Ahead<T>(next, pieces_of(rows, tiles.rows) * pieces_of(width, tiles.columns)));
+        }
       }
       step += steps;
     } while (step < a.columns);
@@ -217,9 +238,9 @@ template <class T>
 void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate,
           const GemmEpilogue<T>& epilogue) {
   if (c.rows == 0 || c.columns == 0) return;
-  const bool few_rows = c.rows <= most_rows_in_place<T>, few_columns = c.columns <= most_columns_in_place<T>;
-  const auto multiply = few_rows || few_columns ? multiply_in_place<T> : multiply_packed<T>;
-  if (few_rows == few_columns ? c.column_stride != 1 : few_rows)
+  const bool low = c.rows <= most_rows_in_place<T>, narrow = c.columns <= most_columns_in_place<T>;
+  const auto multiply = low || narrow ? multiply_in_place<T> : multiply_packed<T>;
+  if (low == narrow ? c.column_stride != 1 : low)
     multiply(b.transposed(), a.transposed(), c.transposed(), accumulate, epilogue);
   else
     multiply(a, b, c, accumulate, epilogue);
@@ -250,29 +271,60 @@ void GemmPanels<T>::pack(const Matrix<const T>& b, int64_t piece, T* memory) con
 }
 
 template <class T>
+void GemmPanels<T>::multiply_chunk(int64_t i, const Matrix<const T>* in_place, const T* packed, const T* memory,
+                                   const Matrix<T>& c, int64_t first, int64_t last,
+                                   const GemmEpilogue<T>& epilogue) const {
+  const int64_t step = i * chunk_, steps = std::min(chunk_, steps_ - step), panel = steps * tiles_.columns;
+  const T* const panels = memory + step * panels_ * tiles_.columns + first * panel;
+  // While one panel is multiplied, the next one is prefetched.
+  const Matrix<const T> next{panels + panel, last - first - 1, panel, panel, 1};
+  const LeftRows<T> left =
+      in_place ? LeftRows<T>::in_place(*in_place, tiles_) : LeftRows<T>::packed(packed, tiles_, steps);
+  multiply_block(tiles_, steps, left, panels, c, i > 0, i + 1 == chunks_ ? epilogue : GemmEpilogue<T>{},
+                 Ahead<T>(next, std::max<int64_t>(1, last - first - 1) * pieces_of(c.rows, tiles_.rows)));
+}
+
+template <class T>
 void GemmPanels<T>::multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c, int64_t first, int64_t last,
                              const GemmEpilogue<T>& epilogue) const {
   T* const left = Packed<T>::own().left;
   const int64_t columns = std::min(columns_, last * tiles_.columns) - first * tiles_.columns;
   const bool in_place = columns <= most_columns_in_place<T>;
-  const int64_t most_rows = in_place ? rows_in_place : rows_of_block<T>(c.rows, tiles_.rows);
+  const int64_t most_rows = in_place ? rows_in_place : size_of_block(c.rows, block_rows<T>, tiles_.rows);
   for (int64_t row = 0; row < c.rows; row += most_rows) {
+    if (row / most_rows % 16 == 15 || !in_place) poll_run();
     const int64_t rows = std::min(most_rows, c.rows - row);
     for (int64_t i = 0; i < chunks_; ++i) {
-      const int64_t step = i * chunk_, steps = std::min(chunk_, steps_ - step);
-      const Matrix<const T> block = a.block(row, step, rows, steps);
+      const int64_t step = i * chunk_;
+      const Matrix<const T> block = a.block(row, step, rows, std::min(chunk_, steps_ - step));
       if (!in_place) pack_rows(tiles_.pack_rows, tiles_.rows, block, left);
-      // While one panel is multiplied, the next one is prefetched.
-      const T* const panels = memory + (step * panels_ + first * steps) * tiles_.columns;
-      const Matrix<const T> next{panels + steps * tiles_.columns, last - first - 1, steps * tiles_.columns,
-                                 steps * tiles_.columns, 1};
-      multiply_block(tiles_, steps,
-                     in_place ? LeftRows<T>::in_place(block, tiles_) : LeftRows<T>::packed(left, tiles_, steps), panels,
-                     c.block(row, 0, rows, columns), i > 0,
-                     i + 1 == chunks_ ? epilogue_of_block(epilogue, c, row, int64_t{0}) : GemmEpilogue<T>{},
-                     Ahead<T>(next, std::max<int64_t>(1, last - first - 1) * pieces_of(rows, tiles_.rows)));
+      multiply_chunk(i, in_place ? &block : nullptr, left, memory, c.block(row, 0, rows, columns), first, last,
+                     epilogue_of_block(epilogue, c, row, int64_t{0}));
     }
   }
+}
+
+template <class T>
+void GemmPanels<T>::multiply(const GemmRows<T>& a, const T* memory, const Matrix<T>& c, int64_t first,
+                             int64_t last) const {
+  const int64_t rows = pieces_of(a.rows, tiles_.rows) * tiles_.rows;
+  for (int64_t i = 0; i < chunks_; ++i)
+    multiply_chunk(i, nullptr, a.packed + rows * i * chunk_, memory, c, first, last, {});
+}
+
+template <class T>
+GemmRows<T>::GemmRows(const Matrix<const T>& a) : packed(Packed<T>::own().left), rows(a.rows) {
+  const GemmTiles<T>& tiles = gemm_tiles<T>();
+  const int64_t chunk = gemm_chunk<T>(a.columns), all = pieces_of(a.rows, tiles.rows) * tiles.rows;
+  for (int64_t step = 0; step < a.columns; step += chunk)
+    pack_rows(tiles.pack_rows, tiles.rows, a.block(0, step, a.rows, std::min(chunk, a.columns - step)),
+              Packed<T>::own().left + all * step);
+}
+
+template <class T>
+int64_t GemmRows<T>::most_rows(int64_t steps) {
+  const int64_t unit = gemm_tiles<T>().rows;
+  return block_rows<T> * most_gemm_steps / std::max<int64_t>(steps, most_gemm_steps) / unit * unit;
 }
 
 template int64_t gemm_chunk<float>(int64_t);
@@ -281,6 +333,7 @@ template void gemm(const Matrix<const float>&, const Matrix<const float>&, const
                    const GemmEpilogue<float>&);
 template void gemm(const Matrix<const double>&, const Matrix<const double>&, const Matrix<double>&, bool,
                    const GemmEpilogue<double>&);
+template struct GemmRows<float>;
 template class GemmPanels<float>;
 template class GemmPanels<double>;
 

@@ -31,14 +31,25 @@ const GemmTiles<T>& gemm_tiles();  // returns the micro-kernel for this processo
 template <class T>
 int64_t gemm_chunk(int64_t steps);
 
-// gemm() packs the right operand once for each block of rows, which has this many bytes in each step.
-constexpr int64_t gemm_block_bytes = 1152;
+// Bytes of a block of the left and the right operand in each step of the inner dimension. gemm() packs the left operand
+// once for each right block.
+constexpr int64_t gemm_left_bytes = 1152, gemm_right_bytes = 6144;
 
 // Compute c = a·b, or c += a·b, on the calling thread. Each element of c is bitwise the same no matter which block of c
 // it is computed in. If there is an epilogue, the rows of c must be contiguous.
 template <class T>
 void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c, bool accumulate = false,
           const GemmEpilogue<T>& epilogue = {});
+
+// The left GEMM operand, packed into a buffer of the calling thread, where it stays until the thread's next GEMM.
+template <class T>
+struct GemmRows {
+  explicit GemmRows(const Matrix<const T>& a);  // `a` has at most most_rows(a.columns) rows
+  static int64_t most_rows(int64_t steps);
+
+  const T* packed;
+  int64_t rows;
+};
 
 // The right GEMM operand, packed once and then multiplied by many left operands, possibly by several threads at once.
 // The results are bitwise identical to those of gemm().
@@ -57,8 +68,13 @@ class GemmPanels {
   void multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c) const {
     multiply(a, memory, c, 0, panels_, {});
   }
+  void multiply(const GemmRows<T>& a, const T* memory, const Matrix<T>& c, int64_t first, int64_t last) const;
 
  private:
+  // Compute c = a·b or c += a·b for chunk `i` of the inner dimension.
+  void multiply_chunk(int64_t i, const Matrix<const T>* in_place, const T* packed, const T* memory, const Matrix<T>& c,
+                      int64_t first, int64_t last, const GemmEpilogue<T>& epilogue) const;
+
   const GemmTiles<T>& tiles_;
   int64_t steps_, columns_, panels_, chunk_, chunks_;
 };

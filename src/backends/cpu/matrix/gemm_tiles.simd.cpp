@@ -1,7 +1,8 @@
 // GEMM micro-kernel (gemm_tiles.h).
 //
 // Each step along the inner dimension performs one broadcast per row, one load of the panel per vector of columns, and
-// independent multiply-adds that hide each other's latency.
+// independent multiply-adds that hide each other's latency. On Arm, a multiply-add can take a factor from a lane of a
+// vector, so the factors of several rows (or, if the rows are contiguous, of several steps) are loaded at once.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -22,7 +23,7 @@ constexpr int64_t most_steps = 192;
 constexpr int rows_of_tile = 6, vectors_of_tile = 2;  // 12 of 16 registers hold sums
 constexpr int64_t most_steps = 256;
 #elif defined(__aarch64__)
-constexpr int rows_of_tile = 8, vectors_of_tile = 2;  // 16 of 32 registers hold sums
+constexpr int rows_of_tile = 8, vectors_of_tile = 3;  // 24 of 32 registers hold sums
 constexpr int64_t most_steps = 256;
 #else
 constexpr int rows_of_tile = 4, vectors_of_tile = 2;  // without FMA, products need two more registers
@@ -45,6 +46,16 @@ struct Tile {
       for (int v = 0; v < vectors; ++v) f(r, v);
   }
 
+#if defined(__aarch64__)
+  // Call f with each of the constants 0 to n - 1.
+  template <int n, class F>
+  [[gnu::always_inline]] static inline void each_of(const F& f) {
+    [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+      (f(std::integral_constant<int, i>()), ...);
+    }(std::make_integer_sequence<int, n>());
+  }
+#endif
+
   // The elements of `a` in one step are contiguous if `by_steps`; otherwise, those of one row are.
   template <bool by_steps, int rows, int vectors>
   static void multiply(int64_t steps, const T* a, int64_t stride, const T* b, T* tile, int64_t row_stride,
@@ -57,8 +68,41 @@ struct Tile {
     });
     const T* of_row[rows];
     for (int r = 0; r < rows; ++r) of_row[r] = a + r * stride;
+    int64_t step = 0;
+#if defined(__aarch64__)
+    if constexpr (!by_steps) {
+      constexpr int at_once = vectors * rows + vectors + rows <= 32 ? rows : 4;  // rows whose factors fit in registers
+      for (; step + lanes <= steps; step += lanes, b += lanes * columns)
+        each_of<(rows + at_once - 1) / at_once>([&](auto part) {
+          constexpr int first = part * at_once, some = std::min(at_once, rows - first);
+          V of_steps[some];
+          for (int r = 0; r < some; ++r) of_steps[r] = load(of_row[first + r] + step);
+          each_of<lanes>([&](auto lane) {
+            V factors[vectors];
+            each<1, vectors>([&](int, int v) { factors[v] = load(b + lane * columns + v * lanes); });
+            each<some, vectors>([&](int r, int v) {
+              V& sum = sums[first + r][v];
+              sum = multiply_add_lane<lane>(factors[v], of_steps[r], sum);
+            });
+          });
+        });
+    } else if constexpr (rows % lanes == 0) {
+#pragma GCC unroll 8
+      for (; step < steps; ++step, a += stride, b += columns) {
+        V of_rows[rows / lanes], factors[vectors];
+        for (int i = 0; i < rows / lanes; ++i) of_rows[i] = load(a + i * lanes);
+        each<1, vectors>([&](int, int v) { factors[v] = load(b + v * lanes); });
+        each_of<lanes>([&](auto lane) {
+          each<rows / lanes, vectors>([&](int i, int v) {
+            V& sum = sums[i * lanes + lane][v];
+            sum = multiply_add_lane<lane>(factors[v], of_rows[i], sum);
+          });
+        });
+      }
+    }
+#endif
 #pragma GCC unroll 2
-    for (int64_t step = 0; step < steps; ++step) {
+    for (; step < steps; ++step) {
       V factors[vectors];
       each<1, vectors>([&](int, int v) { factors[v] = load(b + v * lanes); });
       each<rows, vectors>([&](int r, int v) {

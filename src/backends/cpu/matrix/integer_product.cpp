@@ -62,7 +62,10 @@ class WholeProduct final : public Kernel {
   void run(Frame& frame) const override {
     const int64_t units = p_.count() * panels_ * row_parts_;
     parallel_items(items_, [&](int64_t item, int64_t member) {
-      for (int64_t u = units * item / items_, end = units * (item + 1) / items_; u < end; ++u) unit(frame, u, member);
+      for (int64_t u = units * item / items_, end = units * (item + 1) / items_; u < end; ++u) {
+        poll_run();
+        unit(frame, u, member);
+      }
     });
   }
   std::string description() const override {

@@ -9,7 +9,7 @@
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
-constexpr int rows_of_whole_tile = MPSGRAPH_VECTOR_BYTES == 64 ? 12 : 6;  // 12 rows with 32 vector registers, 6 with 16
+constexpr int rows_of_whole_tile = vector_registers == 32 ? 12 : 6;
 
 template <class T, int R>
 void multiply_whole(const T* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t terms, T* out,

@@ -18,6 +18,7 @@ namespace mpsgraph::cpu {
 namespace {
 
 constexpr int64_t block = eliminated_columns;
+constexpr int64_t rows_of_part = 32;  // minimum rows for each thread, which packs all pivots
 
 template <class V>
 Eliminate<V> elimination() {
@@ -59,6 +60,7 @@ template <class V, class Parallel>
 void invert(V* a, int64_t n, const Workspace<V>& work, const Parallel& parallel) {
   const Eliminate<V> eliminate = elimination<V>();
   for (int64_t first = 0; first < n; first += block) {
+    poll_run();
     const int64_t count = std::min(n - first, block);
     std::fill_n(work.columns, n * block, V(0));
     for (int64_t i = 0; i < n; ++i) std::copy_n(a + i * n + first, count, work.columns + i * block);
@@ -105,8 +107,9 @@ std::unique_ptr<Kernel> lower_matrix_inverse(Lowering& lowering) {
                             f.at<V>(pivots) + part * room};
       };
       if (count == 1) {
-        invert(to, n, workspace(0),
-               [](int64_t rows, const auto& body) { parallel_for(rows, grain_for(rows * block), body); });
+        invert(to, n, workspace(0), [](int64_t rows, const auto& body) {
+          parallel_for(rows, std::max(grain_for(rows * block), rows_of_part), body);
+        });
       } else {
         parallel_parts(parts, [&](int64_t part) {
           for (int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i)

@@ -50,8 +50,13 @@ PieceSize best_division(const Products& products, bool packed) {
       const int64_t rows = pieces_of(down, i) * tiles.rows, columns = pieces_of(across, j) * tiles.columns;
       const int64_t pieces = products.count() * pieces_of(products.m, rows) * pieces_of(products.n, columns);
       const auto h = static_cast<double>(std::min(rows, products.m)), w = static_cast<double>(columns);
-      const auto blocks = static_cast<double>(pieces_of(rows * int64_t{sizeof(T)}, gemm_block_bytes));
-      const double piece = static_cast<double>(products.k) * (h * w + left_time * h + right_time * w * blocks);
+      // gemm() packs each right block once, and the left operand for each right block, unless it is one left block.
+      // Packed panels are read once for each left block.
+      const int64_t row_bytes = rows * int64_t{sizeof(T)}, column_bytes = columns * int64_t{sizeof(T)};
+      const bool once = packed || row_bytes <= gemm_left_bytes;
+      const auto lefts = static_cast<double>(once ? 1 : pieces_of(column_bytes, gemm_right_bytes));
+      const auto rights = static_cast<double>(packed ? pieces_of(row_bytes, gemm_left_bytes) : 1);
+      const double piece = static_cast<double>(products.k) * (h * w + left_time * h * lefts + right_time * w * rights);
       double time = piece * static_cast<double>(pieces_of(pieces, threads));
       if (threads > 1 && pieces > 1) time += piece * late + start_time;
       if (least > 0 && time >= least) continue;

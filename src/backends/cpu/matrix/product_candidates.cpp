@@ -1,6 +1,7 @@
 // The table of matmul kernels, in the order in which they are tried, and the matrix-vector kernels.
 #include "backends/cpu/elementwise/tile_functions.h"
 #include "backends/cpu/kernel_table.h"
+#include "backends/cpu/matrix/accelerate_product.h"
 #include "backends/cpu/matrix/bfloat16_product.h"
 #include "backends/cpu/matrix/integer_product.h"
 #include "backends/cpu/matrix/matrix.h"
@@ -148,6 +149,17 @@ Offer skinny(Lowering& lowering) {
   return kernel;
 }
 
+#if defined(__APPLE__)
+Offer accelerate(Lowering& lowering) {
+  const Product p(lowering);
+  if (!accelerate_sgemm()) return decline("Accelerate cannot be loaded");
+  if (thread_count() == 1) return decline("decides by itself how many threads to use");
+  if (const std::string reason = not_float(p); !reason.empty()) return decline(reason);
+  if (!suits_library(lowering)) return decline("pays off only for large matrices");
+  return library_product(lowering, p.extras, accelerate_sgemm());
+}
+#endif
+
 Offer tiled(Lowering& lowering) {
   const Product p(lowering);
   if (const std::string reason = not_float(p); !reason.empty()) return decline(reason);
@@ -179,6 +191,9 @@ std::vector<Candidate> candidates() {
   return {{"matrix_vector", matrix_vector},
           {"vector_matrix", vector_matrix},
           {"skinny", skinny},
+#if defined(__APPLE__)
+          {"accelerate", accelerate},
+#endif
           {"packed", packed},
           {"tiled", tiled},
           {"bfloat16", bfloat16_product},

@@ -71,6 +71,7 @@ std::unique_ptr<Kernel> lower_sparse_tensor(Lowering& lowering) {
       share(places.rows, places.rows * places.columns + places.count, [&](int64_t begin, int64_t end) {
         std::fill(to + begin * places.columns, to + end * places.columns, T(0));
         for (int64_t e = 0; e < places.count; ++e) {
+          if (e % elements_per_poll == 0) poll_run();
           if (row[e] < begin || row[e] >= end) continue;
           T& sum = to[row[e] * places.columns + column[e]];
           sum = static_cast<T>(static_cast<Accumulate<T>>(sum) + static_cast<Accumulate<T>>(v[e]));

@@ -37,8 +37,8 @@ class TiledProduct final : public Kernel {
       which_b_.push_back(known - b_offsets_.begin());
       if (known == b_offsets_.end()) b_offsets_.push_back(offset);
     }
-    const bool large = rows_ * steps_ * columns_ * count() >= least_products;
-    threads_ = large ? thread_count() : 1;
+    const int64_t work = rows_ * steps_ * columns_ * count();
+    threads_ = static_cast<int>(std::clamp<int64_t>(work / products_of_thread, 1, thread_count()));
     while (block_panels_ > 1 && blocks() < threads_ * items_for_a_thread) --block_panels_;
     if (const ConstantWeights constant = lowering.constant(1)) {
       prepack(constant);
@@ -115,6 +115,7 @@ class TiledProduct final : public Kernel {
     if (extras_.residual >= 0)
       epilogue.residual = frame.at<const std::byte>(extras_.residual) - frame.at<const std::byte>(result_);
     for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+      poll_run();
       const int64_t column = panel * tiles_.columns;
       if (extras_.bias >= 0) epilogue.bias = frame.at<const float>(extras_.bias) + column;
       const bool plain = in_place_ && width(panel) == tiles_.columns;
@@ -152,7 +153,7 @@ class TiledProduct final : public Kernel {
   static constexpr int64_t tiles_of_block = 10;  // row tiles that are multiplied by a panel while it is in L1
   static constexpr int64_t panels_of_block = 8;  // panels per block
   static constexpr int64_t items_for_a_thread = 4;
-  static constexpr int64_t least_products = 1 << 18;  // minimum multiply-adds for more than one thread
+  static constexpr int64_t products_of_thread = 1 << 18;  // minimum multiply-adds for each thread
   static constexpr int most_columns = 32;  // maximum columns of the tiles of any instruction set
 
   const Tiles& tiles_;

@@ -56,10 +56,14 @@ struct Geometry : Planes {
   int64_t begin(int64_t part) const { return outer * part / parts; }
   int64_t rows(int64_t part) const { return begin(part + 1) - begin(part); }
   int64_t count() const { return outer * inner; }  // returns the number of elements per channel
-  // Call f(part, first element, number of rows) for all parts of the rows in parallel.
+  // Call f(first element, number of rows) for ranges that cover all rows in parallel.
   template <class F>
-  void for_parts(const F& f) const {
-    parallel_parts(parts, [&](int64_t part) { f(part, begin(part) * channels, rows(part)); });
+  void for_rows(const F& f) const {
+    const int64_t at_once = std::max<int64_t>(elements_per_poll / std::max<int64_t>(channels, 1), 1);
+    parallel_parts(parts, [&](int64_t part) {
+      for_polled_pieces(begin(part), begin(part + 1), at_once,
+                        [&](int64_t first, int64_t end) { f(first * channels, end - first); });
+    });
   }
   // Call f for all parts in parallel, and then combine(first channel, end) for ranges of channels. Both run in the same
   // parallel region, so that threads do not go to sleep in between.
@@ -261,7 +265,7 @@ std::unique_ptr<Kernel> lower_normalization(Lowering& lowering) {
       T* to = f.at<T>(y.slot);
       const bool past = g.streaming(y.dtype) && reinterpret_cast<uintptr_t>(to) % 64 == 0;
       if (!plain && g.rows_of_channels())
-        return g.for_parts([&](int64_t, int64_t first, int64_t rows) {
+        return g.for_rows([&](int64_t first, int64_t rows) {
           loops<T>().apply(from + first, more ? more + first : nullptr, rows, g.channels, by, relu, past, to + first);
         });
       if (!plain) return g.for_channels([&](int64_t c) { loops<T>().plane_apply(from, more, g, c, by, relu, to); });
@@ -394,7 +398,7 @@ std::unique_ptr<Kernel> lower_gradient(Lowering& lowering) {
       T* to = f.at<T>(y.slot);
       const bool past = g.streaming(y.dtype) && reinterpret_cast<uintptr_t>(to) % 64 == 0;
       if (!plain && g.rows_of_channels())
-        return g.for_parts([&](int64_t, int64_t first, int64_t rows) {
+        return g.for_rows([&](int64_t first, int64_t rows) {
           loops<T>().gradient(from + first, source + first, rows, g.channels, by, mask, by_slope, past, to + first);
         });
       if (!plain)

@@ -128,6 +128,7 @@ void for_gradient_blocks(const PoolingPlan& p, const PoolingBlocks& b, T* gradie
   const int64_t pieces = b.parts > 1 && b.parts == thread_count() ? b.parts * items_per_thread : b.parts;
   parallel_items(pieces, [&](int64_t piece, int64_t member) {
     for (int64_t unit = units * piece / pieces; unit < units * (piece + 1) / pieces; ++unit) {
+      poll_run();
       const int64_t plane = unit / b.blocks, block = unit % b.blocks;
       const int64_t begin = p.lanes * block / b.blocks, end = p.lanes * (block + 1) / b.blocks;
       T* result = gradient + plane * p.source;

@@ -47,6 +47,7 @@ void sum_windows(const StencilPlan& p, const T* x, const T* w, T* y) {
   const int64_t parts = std::clamp<int64_t>(rows / grain_for(size * p.taps()), 1, thread_count());
   parallel_parts(parts, [&](int64_t part) {
     for (int64_t unit = rows * part / parts; unit < rows * (part + 1) / parts; ++unit) {
+      if (unit % 16 == 0) poll_run();
       const T* plane = x + unit / p.rows() * p.source;
       T* sums = y + unit * size;
       std::fill(sums, sums + size, T(0));
@@ -127,6 +128,7 @@ void spread_windows(const StencilPlan& p, const T* incoming, const T* w, T* x) {
   const int64_t parts = std::clamp<int64_t>(rows / grain_for(size * p.taps()), 1, thread_count());
   parallel_parts(parts, [&](int64_t part) {
     for (int64_t unit = rows * part / parts; unit < rows * (part + 1) / parts; ++unit) {
+      if (unit % 16 == 0) poll_run();
       const int64_t plane = unit / plane_rows, row = unit % plane_rows;
       T* sums = x + unit * size;
       std::fill(sums, sums + size, T(0));
@@ -170,6 +172,7 @@ void weigh_windows(const StencilPlan& p, const T* incoming, const T* x, T* w) {
       const int64_t k1 = tap / (w3.kernel * w2.kernel) % w1.kernel, k0 = tap / (w3.kernel * w2.kernel * w1.kernel);
       double sum = 0;
       for (int64_t unit = 0; unit < p.planes * p.rows(); ++unit) {
+        if (unit % 16 == 0) poll_run();
         const RowPosition row = row_position(p, unit % p.rows());
         const T* from = incoming + unit * p.row_size();
         const T* seen = x + unit / p.rows() * p.source + w0.at(row[0], k0) * p.source_step[0] +

@@ -6,8 +6,6 @@
 
 namespace mpsgraph::cpu::avx2 {
 
-// Set words[4 b + w] to word w of block b, for eight blocks b with counter low words counter_low + b step. The
-// additions must not overflow 64 bits.
 void philox_eight_blocks(uint32_t* words, uint64_t key, uint64_t counter_low, uint64_t counter_high, uint64_t step) {
   const auto s = static_cast<int64_t>(step);
   const __m256i multiplier0 = _mm256_set1_epi64x(0xD2511F53), multiplier1 = _mm256_set1_epi64x(0xCD9E8D57);

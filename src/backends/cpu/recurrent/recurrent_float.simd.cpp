@@ -16,7 +16,7 @@ struct FloatVectors {
   using S = float;
   using V = MPSGRAPH_ISA::V;
   static constexpr int W = MPSGRAPH_ISA::W;
-  static constexpr int registers = MPSGRAPH_VECTOR_BYTES == 64 ? 32 : 16;
+  static constexpr int registers = vector_registers;
   static V load(const float* p) { return MPSGRAPH_ISA::load(p); }
   static void store(float* p, V v) { MPSGRAPH_ISA::store(p, v); }
 #if MPSGRAPH_VECTOR_BYTES == 64

@@ -48,7 +48,7 @@ void multiply_bytes(int count, const uint8_t* const* rows, bool, const TileRun* 
 const IntegerTiles& quantized_tiles(int64_t batch, bool reference) {
   constexpr int64_t few_rows = 8;  // too few rows for AMX to pay off
   constexpr int some_rows = 8;
-  static const IntegerTiles plain{{some_rows}, multiply_bytes, nullptr, 0};
+  static const IntegerTiles plain{{some_rows}, multiply_bytes, nullptr, 0, 0};
   const IntegerTiles* tiles = reference ? nullptr : integer_sum_tiles(batch < few_rows);
   return tiles ? *tiles : plain;
 }
@@ -249,6 +249,7 @@ class QuantizedLstmSequence final : public Kernel {
       const int64_t at = d * blocks_ + block;
       const std::byte* panels = m.panels + at * block_roles * panel_bytes();
       QuantizedBlock b{d, step, 0, block * block_units, range, m.scales + at * block_columns, {}, nullptr, nullptr};
+      b.range.zero_point += tiles_->offset(false);
       for (int role = 0; role < block_roles; ++role)
         b.column_sums[role] = reinterpret_cast<const int32_t*>(panels + (role + 1) * panel_bytes()) - block_units;
       if (m.points) b.zero_points = m.points + at * block_columns;

@@ -142,6 +142,7 @@ void for_rows(const AxisSplit& s, int64_t bytes, const F& f) {
 template <class F>
 void for_tiles(int64_t n, bool reverse, const F& f) {
   for (int64_t k = 0; k < n; k += tile_columns) {
+    if (k / tile_columns % 1024 == 1023) poll_run();
     const int64_t count = std::min(tile_columns, n - k);
     f(reverse ? n - k - count : k, count);
   }
@@ -308,7 +309,6 @@ std::unique_ptr<Kernel> scan_kernel(const S& op, const Lowering& lowering, const
   });
 }
 
-#if defined(__x86_64__)
 // Scan a long row in pieces; the totals of the pieces determine their initial states.
 template <class T, class Combine>
 void scan_pieces(const RowScan<T>& scan, const Combine& combine, typename RowScan<T>::State before, int64_t n,
@@ -378,10 +378,6 @@ std::unique_ptr<Kernel> row_products(Lowering& lowering) {
   if (!scans || lowering.input(0).dtype != DType::float32) return nullptr;
   return row_scan_kernel(lowering, s, scans->product_of_floats, std::multiplies<>(), 1);
 }
-#else
-std::unique_ptr<Kernel> row_sums(Lowering&) { return nullptr; }
-std::unique_ptr<Kernel> row_products(Lowering&) { return nullptr; }
-#endif
 
 // Short integers are not widened here: an exclusive scan starts with the lowest or highest value of the element type,
 // and a wider type has different limits.

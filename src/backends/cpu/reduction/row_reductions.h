@@ -76,6 +76,6 @@ constexpr bool has_row_extrema =
 template <class T>
 constexpr bool has_number_sums = (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) || std::is_same_v<T, double>;
 
-MPSGRAPH_AVX_TABLE(RowReductions, row_reductions);
+MPSGRAPH_OPTIONAL_TABLE(RowReductions, row_reductions);
 
 }  // namespace mpsgraph::cpu

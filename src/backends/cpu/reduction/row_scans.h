@@ -27,6 +27,6 @@ struct RowScans {
   RowScan<uint64_t> sum_of_uint64;
 };
 
-MPSGRAPH_AVX_TABLE(RowScans, row_scans);
+MPSGRAPH_OPTIONAL_TABLE(RowScans, row_scans);
 
 }  // namespace mpsgraph::cpu

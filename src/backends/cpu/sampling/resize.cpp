@@ -271,6 +271,7 @@ class ResizeKernel final : public ResizeTables {
     parallel_parts(parts_, [&](int64_t part) {
       Sum<T>* blended = frame.at<Sum<T>>(blended_) + part * row_;
       for (int64_t row = rows_ * part / parts_; row < rows_ * (part + 1) / parts_; ++row) {
+        if (row % 16 == 0) poll_run();
         const Sum<T>* from = blend(tables, row, x, blended);
         const int64_t count = plan_.to(plan_.axes.back());
         const AxisTaps& taps = tables.taps(plan_, plan_.axes.size() - 1);

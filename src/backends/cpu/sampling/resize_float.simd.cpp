@@ -13,14 +13,11 @@ constexpr int64_t W = lanes<float>;
 using V = Floats;
 using I = Ints;
 
-// Return a product that the compiler cannot fuse into a multiply-add. The baseline version needs no such protection,
-// because its compiler options already rule out fusing.
+// Return a product that the compiler cannot fuse into a multiply-add.
 template <class Weight>
 inline V product(V x, Weight w) {
   V result = x * w;
-#if MPSGRAPH_VECTOR_BYTES > 16
-  asm("" : "+v"(result));
-#endif
+  hide(result);
   return result;
 }
 inline V blended(const float* a, float u, const float* b, float v) { return product(load(a), u) + product(load(b), v); }
@@ -32,7 +29,7 @@ inline void blend_vectors(const float* a, float u, const float* b, float v, int6
   if (i < n) store(y + n - W, blended(a + n - W, u, b + n - W, v));
 }
 
-#if MPSGRAPH_VECTOR_BYTES > 16
+#if !MPSGRAPH_IS_BASELINE
 inline float blended(float a, float u, float b, float v) {
   V x{}, y{};
   x[0] = a, y[0] = b;
@@ -81,7 +78,7 @@ void pixels(const int64_t* index, const double* weight, int64_t count, int64_t i
 
 // --- pixels of one element -------------------------------------------------------------------------------------------
 
-#if MPSGRAPH_VECTOR_BYTES > 16
+#if !MPSGRAPH_IS_BASELINE
 constexpr int64_t window = 2 * W;  // number of consecutive elements from which the taps of a vector are selected
 
 // Return x[index[i]] in each lane i. All indices must be below `window`, the number of elements that are loaded from x
@@ -89,6 +86,9 @@ constexpr int64_t window = 2 * W;  // number of consecutive elements from which 
 inline V pick(const float* x, I index) {
 #if MPSGRAPH_VECTOR_BYTES == 64
   return _mm512_permutex2var_ps(load(x), reinterpret_cast<__m512i>(index), load(x + W));
+#elif defined(__aarch64__)
+  const uint8x16x2_t table{{(uint8x16_t)load(x), (uint8x16_t)load(x + W)}};
+  return (V)vqtbl2q_u8(table, (uint8x16_t)(index * 0x04040404 + 0x03020100));
 #else
   const V low = _mm256_permutevar8x32_ps(load(x), reinterpret_cast<__m256i>(index)),
           high = _mm256_permutevar8x32_ps(load(x + W), reinterpret_cast<__m256i>(index));

@@ -36,6 +36,6 @@ struct FloatGridLoops {
                                         const float* coordinates, int64_t first, int64_t last, float* result);
 };
 
-MPSGRAPH_AVX_TABLE(FloatGridLoops, grid_loops);
+MPSGRAPH_OPTIONAL_TABLE(FloatGridLoops, grid_loops);
 
 }  // namespace mpsgraph::cpu

@@ -178,10 +178,14 @@ struct Corners {
     const __m512i at = _mm512_loadu_si512(pixels);
     const __mmask16 there = _mm512_cmpge_epi32_mask(at, _mm512_setzero_si512());
     return std::bit_cast<V>(_mm512_mask_i32gather_ps(std::bit_cast<__m512>(missing), there, at, plane, 4));
-#else
+#elif MPSGRAPH_VECTOR_BYTES == 32
     const __m256i at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(pixels));
     const __m256 there = _mm256_castsi256_ps(_mm256_cmpgt_epi32(at, _mm256_set1_epi32(-1)));
     return std::bit_cast<V>(_mm256_mask_i32gather_ps(std::bit_cast<__m256>(missing), plane, at, there, 4));
+#else
+    for (int i = 0; i < W; ++i)
+      if (pixels[i] >= 0) missing[i] = plane[pixels[i]];
+    return missing;
 #endif
   }
 };

@@ -235,6 +235,7 @@ void pad_gradient(const PadPlan& plan, const T* incoming, T* y, V* sums) {
   const int64_t parts = std::clamp<int64_t>(plan.source_rows / grain_for(plan.row * 8), 1, thread_count());
   parallel_parts(parts, [&](int64_t part) {
     for (int64_t row = plan.source_rows * part / parts; row < plan.source_rows * (part + 1) / parts; ++row) {
+      if (row % 16 == 0) poll_run();
       V* to = nullptr;
       if constexpr (std::is_same_v<V, T>)
         to = y + row * plan.source_row;

@@ -11,6 +11,6 @@ namespace mpsgraph::cpu {
 // Set to[i] to from[n - 1 - i] for n items of `size` bytes (1, 2, 4, or 8). The buffers must not overlap.
 using ReverseItems = void (*)(std::byte* to, const std::byte* from, int64_t n, int64_t size);
 
-MPSGRAPH_AVX_TABLE(ReverseItems, reverse_items);
+MPSGRAPH_OPTIONAL_TABLE(ReverseItems, reverse_items);
 
 }  // namespace mpsgraph::cpu

@@ -48,7 +48,9 @@ void sort_in_vectors(std::byte* scratch, int64_t n, int64_t parts, const Load& l
       // This copy of `function` stays in registers. If `function` were accessed by reference, the compiler would reload
       // it after every key stored.
       const auto f = function;
-      for (int64_t i = n * part / parts; i < n * (part + 1) / parts; ++i) f(i);
+      for_polled_pieces(n * part / parts, n * (part + 1) / parts, elements_per_poll, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) f(i);
+      });
     });
   };
   in_parts([keys, load](int64_t i) { keys[i] = std::bit_cast<VectorKey<Element>>(load(i)); });
@@ -121,8 +123,11 @@ std::unique_ptr<Kernel> sort_kernel(Lowering& lowering, const RowSort& sort) {
     };
     if (plan.whole_rows)
       parallel_parts(plan.parts, [&](int64_t part) {
-        for (int64_t row = plan.rows * part / plan.parts; row < plan.rows * (part + 1) / plan.parts; ++row)
-          sort_one(f.at<std::byte>(scratch) + static_cast<size_t>(part) * bytes, row, 1);
+        for_polled_pieces(plan.rows * part / plan.parts, plan.rows * (part + 1) / plan.parts,
+                          std::max<int64_t>(elements_per_poll / n, 1), [&](int64_t begin, int64_t end) {
+                            for (int64_t row = begin; row < end; ++row)
+                              sort_one(f.at<std::byte>(scratch) + static_cast<size_t>(part) * bytes, row, 1);
+                          });
       });
     else
       for (int64_t row = 0; row < plan.rows; ++row) sort_one(f.at<std::byte>(scratch), row, plan.parts);

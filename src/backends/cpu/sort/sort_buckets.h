@@ -45,12 +45,12 @@ class BucketSorter {
   template <class Load, class Store>
   void run(const Load& load, const Store& store) {
     if (!find_keys(load))
-      return in_parts([&](int64_t, int64_t begin, int64_t end) {  // all keys are equal, so elements keep their order
+      return in_pieces([&](int64_t, int64_t begin, int64_t end) {  // all keys are equal, so elements keep their order
         for (int64_t i = begin; i < end; ++i) store(i, element(keys()[i], i));
       });
     count();
     make_buckets();
-    in_parts([&](int64_t part, int64_t begin, int64_t end) {
+    in_pieces([&](int64_t part, int64_t begin, int64_t end) {
       uint32_t* next = counts_[part].of;
       for (int64_t i = begin; i < end; ++i) elements_[next[bucket_of_->of[bin(keys()[i])]]++] = element(keys()[i], i);
     });
@@ -110,16 +110,25 @@ class BucketSorter {
   void in_parts(const F& f) const {
     in_parts(n_, f);
   }
+  // Like in_parts, but each part is processed in several calls, between which the run can be cancelled.
+  template <class F>
+  void in_pieces(const F& f) const {
+    in_parts([&](int64_t part, int64_t begin, int64_t end) {
+      for_polled_pieces(begin, end, elements_per_poll, [&](int64_t from, int64_t to) { f(part, from, to); });
+    });
+  }
 
   // Choose which leading bits of a key's distance from the lowest key are its bin index. Return false if all keys are
   // equal.
   template <class Load>
   bool find_keys(const Load& load) {
-    in_parts([&](int64_t part, int64_t begin, int64_t end) {
+    in_parts(
+        [&](int64_t part, int64_t begin, int64_t) { counts_[part].keys = {key_of(load(begin)), key_of(load(begin))}; });
+    in_pieces([&](int64_t part, int64_t begin, int64_t end) {
       // This copy of `load` stays in registers. If `load` were accessed by reference, the compiler would reload it
       // after every key stored.
       const Load at = load;
-      Key low = key_of(at(begin)), high = low;
+      auto [low, high] = counts_[part].keys;
       for (int64_t i = begin; i < end; ++i) {
         const Key key = key_of(at(i));
         keys()[i] = key;
@@ -148,9 +157,9 @@ class BucketSorter {
   }
 
   void count() {
-    in_parts([&](int64_t part, int64_t begin, int64_t end) {
+    in_parts([&](int64_t part, int64_t, int64_t) { std::fill_n(counts_[part].of, bins_, 0u); });
+    in_pieces([&](int64_t part, int64_t begin, int64_t end) {
       uint32_t* counts = counts_[part].of;
-      std::fill_n(counts, bins_, 0u);
       for (int64_t i = begin; i < end; ++i) ++counts[bin(keys()[i])];
     });
   }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "backends/cpu/parallel.h"
+#include "backends/cpu/sort/sort_polled.h"
 
 namespace mpsgraph::cpu::avx512 {
 namespace {
@@ -173,9 +174,10 @@ class QuickSort {
   void run(Key* here, Key* other, int64_t begin, int64_t end, int depth) const {
     while (end - begin > vectors * lanes) {
       if (depth-- == 0) {  // too many pivots were bad, so use std::sort
-        std::sort(here + begin, here + end);
+        sort_polled(here + begin, here + end);
         return bring_home(here, begin, end);
       }
+      if (end - begin > elements_per_poll) poll_run();
       const int64_t cut = split(here, other, begin, end);
       std::swap(here, other);
       run(here, other, begin, cut, depth);
@@ -252,9 +254,13 @@ class QuickSort {
       high -= lanes - lower;
     };
     int64_t i = begin;
-    for (; i + 6 * lanes <= end; i += 4 * lanes)
+    while (i + 6 * lanes <= end) {
+      const int64_t stop = std::min(end, i + elements_per_poll);
+      for (; i + 6 * lanes <= stop; i += 4 * lanes)
 #pragma GCC unroll 4
-      for (int k = 0; k < 4; ++k) take_whole(L::load(from + i + k * lanes));
+        for (int k = 0; k < 4; ++k) take_whole(L::load(from + i + k * lanes));
+      if (stop < end) poll_run();
+    }
     for (; i < end; i += lanes) {
       const typename L::Mask there = first(static_cast<int>(std::min<int64_t>(lanes, end - i)));
       take(L::load(from + i, there), there);

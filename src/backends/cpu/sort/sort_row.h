@@ -14,6 +14,7 @@
 #include "backends/cpu/dispatch.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/sort/sort_keys.h"
+#include "backends/cpu/sort/sort_polled.h"
 
 namespace mpsgraph::cpu {
 
@@ -144,7 +145,9 @@ class RowSorter {
     for (int pass = 0; pass < passes; ++pass)
       if (spread(pass)) active[remaining++] = pass;
     if (remaining == 0) {
-      for (int64_t i = 0; i < n_; ++i) store(i, load(i));
+      for_polled_pieces(0, n_, elements_per_poll, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) store(i, load(i));
+      });
       return;
     }
     const Element* from = nullptr;
@@ -192,10 +195,12 @@ class RowSorter {
   void count(const Load& load, int first, int end) {
     in_parts([&](int64_t part, int64_t begin, int64_t stop) {
       for (int pass = first; pass < end; ++pass) counts(part, pass).fill(0);
-      for (int64_t i = begin; i < stop; ++i) {
-        const Element e = load(i);
-        for (int pass = first; pass < end; ++pass) ++counts(part, pass)[digit(e, pass)];
-      }
+      for_polled_pieces(begin, stop, elements_per_poll, [&](int64_t from, int64_t to) {
+        for (int64_t i = from; i < to; ++i) {
+          const Element e = load(i);
+          for (int pass = first; pass < end; ++pass) ++counts(part, pass)[digit(e, pass)];
+        }
+      });
     });
   }
 
@@ -223,10 +228,12 @@ class RowSorter {
   void move(const Load& load, const Store& store, int pass) {
     in_parts([&](int64_t part, int64_t begin, int64_t stop) {
       Counts& next = counts(part, pass);
-      for (int64_t i = begin; i < stop; ++i) {
-        const Element e = load(i);
-        store(next[digit(e, pass)]++, e);
-      }
+      for_polled_pieces(begin, stop, elements_per_poll, [&](int64_t from, int64_t to) {
+        for (int64_t i = from; i < to; ++i) {
+          const Element e = load(i);
+          store(next[digit(e, pass)]++, e);
+        }
+      });
     });
   }
 
@@ -268,7 +275,7 @@ class BestOfRow {
         return avx512::sort_keys(reinterpret_cast<uint64_t*>(best_), static_cast<uint64_t*>(nullptr), count_, 1);
 #endif
     if (count_ > k_) std::nth_element(best_, best_ + k_ - 1, best_ + count_);
-    std::sort(best_, best_ + k_);
+    sort_polled(best_, best_ + k_);
   }
 
  private:

@@ -56,7 +56,9 @@ void find_best(const BestFloats& floats, bool top, bool exact, const float* x, i
 
 template <class Element, class Load>
 void add_all(int64_t n, const Load& element, BestOfRow<Element>& best) {
-  for (int64_t i = 0; i < n; ++i) best.add(element(i));
+  for_polled_pieces(0, n, elements_per_poll, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) best.add(element(i));
+  });
 }
 
 std::unique_ptr<Kernel> lower_k(Lowering& lowering, bool top) {
@@ -114,7 +116,11 @@ std::unique_ptr<Kernel> lower_k(Lowering& lowering, bool top) {
         }
       };
       if (rows * s.n < 4096) return find(0, 0, rows);
-      parallel_parts(parts, [&](int64_t part) { find(part, rows * part / parts, rows * (part + 1) / parts); });
+      const int64_t at_once = std::max<int64_t>(elements_per_poll / s.n, 1);
+      parallel_parts(parts, [&](int64_t part) {
+        for_polled_pieces(rows * part / parts, rows * (part + 1) / parts, at_once,
+                          [&](int64_t begin, int64_t end) { find(part, begin, end); });
+      });
     });
   });
 }

@@ -1,10 +1,10 @@
 // Encodes instructions. The bits R, X, B, and V' extend register numbers and are stored inverted in the prefixes.
-#include "backends/cpu/jit/assembler.h"
+#include "backends/cpu/jit/x86_64/assembler.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace mpsgraph::cpu::jit {
+namespace mpsgraph::cpu::jit::x86_64 {
 
 void Assembler::word(uint64_t value, int bytes) {
   for (int shift = 0; shift < 8 * bytes; shift += 8) byte(value >> shift & 0xff);
@@ -33,6 +33,7 @@ void Assembler::address(int reg, const Operand& operand, bool immediate_follows)
 }
 
 void Assembler::vector(Opcode opcode, int reg, int source, Operand operand, Extra extra) {
+  instructions_++;
   const bool memory = operand.kind == Operand::memory;
   const int base = operand.kind == Operand::constant ? 0 : operand.reg;
   const int index = memory && operand.index >= 0 ? operand.index : 0;
@@ -62,34 +63,41 @@ void Assembler::vector(Opcode opcode, int reg, int source, Operand operand, Extr
 void Assembler::rex_w(int reg, int rm) { byte(0x48 | (reg >> 3) << 2 | rm >> 3); }
 
 void Assembler::push(int reg) {
+  instructions_++;
   if (reg >= 8) byte(0x41);
   byte(0x50 | (reg & 7));
 }
 void Assembler::pop(int reg) {
+  instructions_++;
   if (reg >= 8) byte(0x41);
   byte(0x58 | (reg & 7));
 }
 void Assembler::load(int reg, int base, int32_t displacement) {
+  instructions_++;
   rex_w(reg, base);
   byte(0x8b);
   address(reg, Operand::at(base, displacement), false);
 }
 void Assembler::move(int to, int from) {
+  instructions_++;
   rex_w(from, to);
   byte(0x89);
   byte(0xc0 | (from & 7) << 3 | (to & 7));
 }
 void Assembler::set(int reg, uint64_t value) {
+  instructions_++;
   rex_w(0, reg);
   byte(0xb8 | (reg & 7));
   word(value, 8);
 }
 void Assembler::clear(int reg) {
+  instructions_++;
   rex_w(reg, reg);
   byte(0x31);
   byte(0xc0 | (reg & 7) << 3 | (reg & 7));
 }
 Assembler::Label Assembler::add(int reg, int32_t value) {
+  instructions_++;
   rex_w(0, reg);
   byte(0x81);
   byte(0xc0 | (reg & 7));
@@ -98,28 +106,33 @@ Assembler::Label Assembler::add(int reg, int32_t value) {
 }
 void Assembler::patch(Label end, int32_t value) { std::memcpy(&bytes_[end - 4], &value, 4); }
 void Assembler::bitwise_and(int reg, int32_t value) {
+  instructions_++;
   rex_w(0, reg);
   byte(0x81);
   byte(0xc0 | 4 << 3 | (reg & 7));
   word(static_cast<uint32_t>(value));
 }
 void Assembler::test(int reg) {
+  instructions_++;
   rex_w(reg, reg);
   byte(0x85);
   byte(0xc0 | (reg & 7) << 3 | (reg & 7));
 }
 void Assembler::compare(int a, int b) {
+  instructions_++;
   rex_w(b, a);
   byte(0x39);
   byte(0xc0 | (b & 7) << 3 | (a & 7));
 }
 void Assembler::prefetch(Operand memory) {  // prefetcht0
+  instructions_++;
   byte(0x40 | (std::max(memory.index, 0) >> 3) << 1 | memory.reg >> 3);
   byte(0x0f);
   byte(0x18);
   address(1, memory, false);
 }
 void Assembler::mask_from(int k, int general) {  // kmovw k, r32
+  instructions_++;
   byte(0xc4);
   byte(0xc0 | (~general >> 3 & 1) << 5 | 1);
   byte(0x78);
@@ -127,22 +140,28 @@ void Assembler::mask_from(int k, int general) {  // kmovw k, r32
   byte(0xc0 | k << 3 | (general & 7));
 }
 void Assembler::zero_upper() {
+  instructions_++;
   byte(0xc5);
   byte(0xf8);
   byte(0x77);
 }
-void Assembler::ret() { byte(0xc3); }
+void Assembler::ret() {
+  instructions_++;
+  byte(0xc3);
+}
 
 Assembler::Label Assembler::here() { return bytes_.size(); }
 void Assembler::align(size_t bytes) {
   while (bytes_.size() % bytes) byte(0x90);
 }
 void Assembler::jump_back(Condition condition, Label to) {
+  instructions_++;
   byte(0x0f);
   byte(0x80 | condition);
   word(static_cast<uint32_t>(to - (bytes_.size() + 4)));
 }
 Assembler::Label Assembler::jump_ahead(Condition condition) {
+  instructions_++;
   byte(0x0f);
   byte(0x80 | condition);
   word(0);
@@ -166,4 +185,4 @@ std::vector<uint8_t> Assembler::finish() {
   return std::move(bytes_);
 }
 
-}  // namespace mpsgraph::cpu::jit
+}  // namespace mpsgraph::cpu::jit::x86_64

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "backends/cpu/jit/vector_code.h"
+#include "backends/cpu/jit/x86_64/assembler.h"
 
-namespace mpsgraph::cpu::jit {
+namespace mpsgraph::cpu::jit::x86_64 {
 
 // Opcodes that do not depend on the lane width.
 inline constexpr Opcode move_whole{1, 0, 0x10}, store_whole{1, 0, 0x11}, move_past{1, 0, 0x2b},
@@ -160,4 +161,4 @@ inline Binary binary(const LaneOpcodes& lane, Kind kind) {
   }
 }
 
-}  // namespace mpsgraph::cpu::jit
+}  // namespace mpsgraph::cpu::jit::x86_64

@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace mpsgraph::cpu::jit {
+#include "backends/cpu/jit/vector_code.h"
 
-enum class VectorSet { avx2, avx512 };
+namespace mpsgraph::cpu::jit::x86_64 {
 
 enum General : int { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15 };
 
@@ -79,6 +79,7 @@ class Assembler {
   Label jump_ahead(Condition condition);  // the target is set by land()
   void land(Label jump);
 
+  int instructions() const { return instructions_; }  // number of instructions emitted so far
   // Return the machine code, followed by its constants.
   std::vector<uint8_t> finish();
 
@@ -94,9 +95,10 @@ class Assembler {
   void address(int reg, const Operand& operand, bool immediate_follows);
 
   VectorSet set_;
+  int instructions_ = 0;
   int lane_bytes_;  // bytes per lane of a constant
   std::vector<uint8_t> bytes_;
   std::vector<Fixup> fixups_;
 };
 
-}  // namespace mpsgraph::cpu::jit
+}  // namespace mpsgraph::cpu::jit::x86_64

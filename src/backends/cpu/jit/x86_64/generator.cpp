@@ -1,17 +1,15 @@
-// Compiles VectorCode to machine code: hoists invariants out of the loop, allocates registers in a linear scan that
-// evicts the value whose next use is farthest away (Belady), and emits the code in the same scan. The generated
-// function uses the System V calling convention, with `streams` in rdi, `whole` in rsi, `tail` in rdx, and
-// `accumulators` in rcx; rax counts elements. The loop body is emitted twice: for entire vectors, and with masks for
-// the tail.
+// Emits AVX-512 or AVX2 code. The generated function uses the System V calling convention, with `streams` in rdi,
+// `whole` in rsi, `tail` in rdx, and `accumulators` in rcx; rax counts elements. The tail is masked.
+#include "backends/cpu/jit/generator.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
+#include <numeric>
 
-#include "backends/cpu/jit/opcodes.h"
-#include "backends/cpu/jit/vector_code.h"
+#include "backends/cpu/jit/x86_64/opcodes.h"
 
-namespace mpsgraph::cpu::jit {
+namespace mpsgraph::cpu::jit::x86_64 {
 namespace {
 
 constexpr int count = rax, streams = rdi, whole = rsi, tail_lanes = rdx, sums = rcx, scratch = r11, frame = r15;
@@ -19,96 +17,85 @@ constexpr int stream_registers[] = {r8, r9, r10, rbx, rbp, r12, r13, r14};
 constexpr int saved_registers[] = {rbx, rbp, r12, r13, r14, r15};
 constexpr int prefetch_distance = 4096;  // bytes; far enough ahead to hide memory latency, near enough to stay in L1
 constexpr int choice = 1, tail_mask = 7;  // AVX-512 mask registers
-constexpr int never = std::numeric_limits<int>::max();
 
-class Generator {
+std::vector<int> vector_registers(VectorSet set) {
+  std::vector<int> registers(set == VectorSet::avx512 ? 32 : 15);  // AVX2's last register holds the mask of the tail
+  std::iota(registers.begin(), registers.end(), 0);
+  return registers;
+}
+
+class X86Generator final : public Generator {
  public:
-  explicit Generator(VectorCode code)
-      : code_(std::move(code)),
-        nodes_(code_.nodes),
-        set_(code_.set),
-        lane_bytes_(code_.lane_bytes),
-        wide_(set_ == VectorSet::avx512),
+  explicit X86Generator(const VectorCode& code)
+      : Generator(code, {.registers = vector_registers(code.set),
+                         .stream_registers = std::size(stream_registers),
+                         .constants_are_operands = true,
+                         .fuses_comparisons = code.set == VectorSet::avx512}),
+        wide_(code.set == VectorSet::avx512),
         lane_(lane_bytes_ == 8 ? opcodes_of_doubles : opcodes_of_floats),
-        as_(set_, lane_bytes_) {}
+        as_(code.set, lane_bytes_) {}
 
-  std::vector<uint8_t> run() {
-    contract(nodes_);
-    uses_ = uses_of(nodes_);
-    analyse();
-    begin();
-    hoist();
+ private:
+  static constexpr int tail_vector = 15;  // AVX2 register that holds the mask of the tail
+
+  // ---- prologue, loop, and epilogue
+
+  void begin() override {
+    find_near_roots();
+    for (int reg : saved_registers) as_.push(reg);
+    as_.move(frame, rsp);
+    as_.bitwise_and(rsp, -64);
+    stack_ = as_.add(rsp, 0);  // space for spilled vectors; the size is known at the end
+    for (size_t i = 0; i < in_registers_.size(); i++) as_.load(stream_registers[i], streams, in_registers_[i] * 8);
+    for (int i = 0; i < code_.accumulators; i++) {
+      owner_[i] = pinned;
+      as_.vector(move_whole, i, -1, Operand::at(sums, i * 64));
+    }
+  }
+  void begin_loop() override {
     as_.clear(count);
     as_.test(whole);
-    const auto no_whole = as_.jump_ahead(Assembler::equal);
+    no_whole_ = as_.jump_ahead(Assembler::equal);
     as_.align(32);
-    const auto loop = as_.here();
-    body(false);
-    as_.add(count, lanes_of(set_, lane_bytes_));
+    loop_ = as_.here();
+  }
+  void end_loop() override {
+    as_.add(count, lanes_of(code_.set, lane_bytes_));
     as_.compare(count, whole);
-    as_.jump_back(Assembler::below, loop);
-    as_.land(no_whole);
+    as_.jump_back(Assembler::below, loop_);
+    as_.land(no_whole_);
+  }
+  void begin_tail() override {
     as_.test(tail_lanes);
-    const auto no_tail = as_.jump_ahead(Assembler::equal);
+    no_tail_ = as_.jump_ahead(Assembler::equal);
     if (wide_)
       as_.mask_from(tail_mask, tail_lanes);
     else
       as_.vector(move_whole, tail_vector, -1, Operand::at(tail_lanes));
-    body(true);
-    as_.land(no_tail);
-    end();
+  }
+  void end_tail() override { as_.land(no_tail_); }
+  std::vector<uint8_t> end() override {
+    as_.patch(stack_, -64 * most_slots_);
+    for (int i = 0; i < code_.accumulators; i++) as_.vector(store_whole, i, -1, Operand::at(sums, i * 64));
+    as_.zero_upper();
+    as_.move(rsp, frame);
+    for (size_t i = std::size(saved_registers); i-- > 0;) as_.pop(saved_registers[i]);
+    as_.ret();
     return as_.finish();
   }
 
- private:
-  static constexpr int tail_vector = 15;  // AVX2 register that holds the mask of the tail
-  int registers() const { return wide_ ? 32 : 15; }
-
-  // ---- analysis
-
-  void analyse() {
-    const size_t n = nodes_.size();
-    invariant_.assign(n, false);
-    fused_.assign(n, false);
-    positions_.assign(n, {});
-    register_.assign(n, -1);
-    slot_.assign(n, -1);
-    std::vector<int> as_mask(n, 0);  // for each node, the number of choices that use it as their mask
-    for (size_t i = 0; i < n; i++) {
-      const Node& node = nodes_[i];
-      const bool acts = node.kind == Kind::store || node.kind == Kind::accumulate || node.kind == Kind::load;
-      invariant_[i] = !acts;
-      for (int in : {node.a, node.b, node.c})
-        if (in >= 0) invariant_[i] = invariant_[i] && invariant_[in];
-      if (needed(i) && node.kind == Kind::choose) as_mask[node.a]++;
-    }
-    for (size_t i = 0; i < n; i++)
-      fused_[i] = wide_ && is_comparison(nodes_[i].kind) && as_mask[i] == uses_[i] && !invariant_[i];
-    for (size_t i = 0; i < n; i++) {
-      if (!needed(i) || fused_[i]) continue;
-      const auto use = [&](int in) {
-        if (in >= 0) positions_[in].push_back(static_cast<int>(i));
-      };
-      const Node& node = nodes_[i];
-      if (node.kind == Kind::choose && fused_[node.a]) {
-        use(nodes_[node.a].a);
-        use(nodes_[node.a].b);
-      } else {
-        use(node.a);
-      }
-      use(node.b);
-      use(node.c);
-    }
-    for (size_t i = 0; i < n; i++) {
-      const Node& node = nodes_[i];
-      if (!needed(i) || (node.kind != Kind::load && node.kind != Kind::store)) continue;
-      if (std::find(in_registers_.begin(), in_registers_.end(), node.stream) == in_registers_.end() &&
-          in_registers_.size() < std::size(stream_registers))
-        in_registers_.push_back(node.stream);
-    }
-    owner_.assign(registers(), -1);
-    find_near_roots();
+  std::vector<int> nodes_to_pin(const std::vector<int>& candidates) override {
+    const int most = static_cast<int>(owner_.size()) - (wide_ ? 20 : 10) - code_.accumulators;
+    const auto count = std::clamp<size_t>(std::max(most, 0), 0, candidates.size());
+    return {candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(count)};
   }
+
+  int instructions() const override { return as_.instructions(); }
+  void prefetch(int stream) override { as_.prefetch(address(stream, lane_bytes_, prefetch_distance)); }
+  void load_constant(int reg, uint64_t bits) override { as_.vector(lane_.broadcast, reg, -1, Operand::of(bits)); }
+  void load_slot(int reg, int slot) override { as_.vector(move_whole, reg, -1, Operand::at(rsp, 64 * slot)); }
+  void store_slot(int reg, int slot) override { as_.vector(store_whole, reg, -1, Operand::at(rsp, 64 * slot)); }
+
   // Use approximate square roots if the loop also divides. Exact square roots and divisions would compete for the
   // processor's divider, which would then take longer than the memory accesses. A square root that is the divisor of a
   // quotient stays exact, so that its approximate reciprocal is as accurate as a quotient.
@@ -124,149 +111,14 @@ class Generator {
       if (node.kind == Kind::divide) near_root_[node.b] = false;
     if (!quotients) near_root_.assign(nodes_.size(), false);
   }
-  bool needed(size_t i) const { return uses_[i] > 0 && nodes_[i].kind != Kind::constant; }
 
-  // ---- prologue and epilogue
-
-  void begin() {
-    for (int reg : saved_registers) as_.push(reg);
-    as_.move(frame, rsp);
-    as_.bitwise_and(rsp, -64);
-    stack_ = as_.add(rsp, 0);  // space for spilled vectors; the size is known at the end
-    for (size_t i = 0; i < in_registers_.size(); i++) as_.load(stream_registers[i], streams, in_registers_[i] * 8);
-    for (int i = 0; i < code_.accumulators; i++) {
-      owner_[i] = pinned;
-      as_.vector(move_whole, i, -1, Operand::at(sums, i * 64));
-    }
-  }
-
-  void end() {
-    as_.patch(stack_, -64 * most_slots_);
-    for (int i = 0; i < code_.accumulators; i++) as_.vector(store_whole, i, -1, Operand::at(sums, i * 64));
-    as_.zero_upper();
-    as_.move(rsp, frame);
-    for (size_t i = std::size(saved_registers); i-- > 0;) as_.pop(saved_registers[i]);
-    as_.ret();
-  }
-
-  // Compute loop invariants before the loop, into vector registers that the loop does not need and then into memory.
-  void hoist() {
-    int spare = registers() - (wide_ ? 20 : 10) - code_.accumulators;
-    for (size_t i = 0; i < nodes_.size(); i++) {
-      if (!needed(i) || !invariant_[i]) continue;
-      tail_ = false;
-      emit(static_cast<int>(i));
-      const bool in_loop =
-          std::any_of(positions_[i].begin(), positions_[i].end(), [&](int p) { return !invariant_[p]; });
-      if (!in_loop) continue;
-      if (spare > 0) {
-        owner_[register_[i]] = pinned;
-        spare--;
-      } else {
-        spill(static_cast<int>(i));
-      }
-    }
-    hoisted_slots_ = slots_;
-  }
-
-  void body(bool tail) {
-    tail_ = tail;
-    slots_ = hoisted_slots_;
-    for (int& owner : owner_)
-      if (owner >= 0) register_[owner] = -1, owner = -1;
-    for (size_t i = 0; i < nodes_.size(); i++)
-      if (!invariant_[i]) register_[i] = slot_[i] = -1;
-    if (!tail)
-      for (int stream : code_.prefetched) as_.prefetch(address(stream, lane_bytes_, prefetch_distance));
-    for (size_t i = 0; i < nodes_.size(); i++)
-      if (needed(i) && !invariant_[i] && !fused_[i]) emit(static_cast<int>(i));
-  }
-
-  // ---- registers
-
-  static constexpr int pinned = -2, busy = -3;
-
-  int next_use(int node, int from) const {
-    const auto& at = positions_[node];
-    const auto next = std::lower_bound(at.begin(), at.end(), from);
-    return next == at.end() ? never : *next;
-  }
-
-  Operand slot_operand(int node) {
-    if (slot_[node] < 0) slot_[node] = slots_++;
-    most_slots_ = std::max(most_slots_, slots_);
-    return Operand::at(rsp, 64 * slot_[node]);
-  }
-
-  void spill(int node) {
-    if (slot_[node] < 0) as_.vector(store_whole, register_[node], -1, slot_operand(node));
-    owner_[register_[node]] = -1;
-    register_[node] = -1;
-  }
-
-  int take() {
-    for (size_t r = 0; r < owner_.size(); r++)
-      if (owner_[r] == -1) return static_cast<int>(r);
-    int victim = -1, farthest = -1;
-    for (size_t r = 0; r < owner_.size(); r++) {
-      if (owner_[r] < 0 || locked(owner_[r])) continue;
-      const int use = next_use(owner_[r], now_ + 1);
-      if (use > farthest) farthest = use, victim = static_cast<int>(r);
-    }
-    spill(owner_[victim]);
-    return victim;
-  }
-  bool locked(int node) const { return std::find(locked_.begin(), locked_.end(), node) != locked_.end(); }
-
-  // Return a register that holds the value of `node`, loading it if it is a constant or spilled.
-  int fetch(int node) {
-    locked_.push_back(node);
-    if (register_[node] >= 0) return register_[node];
-    const int reg = take();
-    if (nodes_[node].kind == Kind::constant) {
-      as_.vector(lane_.broadcast, reg, -1, Operand::of(nodes_[node].bits));
-      owner_[reg] = busy;
-      borrowed_.push_back(reg);
-      return reg;
-    }
-    as_.vector(move_whole, reg, -1, slot_operand(node));
-    owner_[reg] = node;
-    register_[node] = reg;
-    return reg;
-  }
   // Return the value of a node as an instruction's last operand: in a register, a spill slot, or constant memory.
   Operand where(int node) {
-    if (nodes_[node].kind == Kind::constant) return Operand::of(nodes_[node].bits);
+    if (is_constant(node)) return Operand::of(nodes_[node].bits);
     locked_.push_back(node);
-    return register_[node] >= 0 ? Operand::in(register_[node]) : slot_operand(node);
+    return register_[node] >= 0 ? Operand::in(register_[node]) : Operand::at(rsp, 64 * slot_of(node));
   }
   bool in_memory(int node) const { return register_[node] < 0; }
-  bool dies(int node) const {
-    return nodes_[node].kind == Kind::constant || (!stays(node) && next_use(node, now_ + 1) == never);
-  }
-  // Return whether a node's register is pinned for the whole loop, as for hoisted invariants.
-  bool stays(int node) const { return register_[node] >= 0 && owner_[register_[node]] == pinned; }
-
-  // Free the registers of operands that have no later use, so that the result may take one of these registers.
-  void release(std::initializer_list<int> operands) {
-    for (int node : operands)
-      if (node >= 0 && register_[node] >= 0 && owner_[register_[node]] == node && dies(node)) {
-        owner_[register_[node]] = -1;
-        register_[node] = -1;
-      }
-    for (int reg : borrowed_) owner_[reg] = -1;
-    borrowed_.clear();
-  }
-
-  int result(int node) {
-    const int reg = take();
-    own(node, reg);
-    return reg;
-  }
-  void own(int node, int reg) {
-    owner_[reg] = node;
-    register_[node] = reg;
-  }
 
   // ---- code of a single node
 
@@ -278,9 +130,7 @@ class Generator {
     return Operand::at(scratch, count, scale, displacement);
   }
 
-  void emit(int i) {
-    now_ = i;
-    locked_.clear();
+  void emit_node(int i) override {
     const Node node = nodes_[i];
     switch (node.kind) {
       case Kind::constant: return;
@@ -387,12 +237,6 @@ class Generator {
     as_.vector(opcode, narrow, -1, Operand::in(reg));
     as_.vector(store_whole, narrow, -1, to, {.mask = tail_ && wide_ ? tail_mask : 0, .half = true});
     owner_[narrow] = -1;
-  }
-
-  int spare() {  // returns a temporary register; the caller must release its owner
-    const int reg = take();
-    owner_[reg] = busy;
-    return reg;
   }
 
   void accumulate(const Node& node) {
@@ -559,7 +403,7 @@ class Generator {
 
   void choose(int i) {
     const Node& node = nodes_[i];
-    const bool or_zero = nodes_[node.c].kind == Kind::constant && nodes_[node.c].bits == 0;
+    const bool or_zero = is_constant(node.c) && nodes_[node.c].bits == 0;
     if (!wide_) {
       const int mask = fetch(node.a);
       if (or_zero) {
@@ -592,29 +436,15 @@ class Generator {
     as_.vector(lane_.blend_by_mask, result(i), c, b, {.mask = choice});
   }
 
-  VectorCode code_;
-  std::vector<Node>& nodes_;
-  const VectorSet set_;
-  const int lane_bytes_;
   const bool wide_;
   const LaneOpcodes& lane_;
   Assembler as_;
-  std::vector<int> uses_;
-  std::vector<bool> invariant_;  // nodes that do not change during the loop
   std::vector<bool> near_root_;  // square roots that are approximated
-  std::vector<bool> fused_;  // comparisons emitted right before their choices, because moving a mask is slower
-  std::vector<std::vector<int>> positions_;  // positions in the code that use each node
-  std::vector<int> in_registers_;  // streams whose pointer stays in a general-purpose register
-  std::vector<int> register_, slot_;  // register and spill slot of each node; -1 if none
-  std::vector<int> owner_;  // for each vector register: a node, -1 if free, pinned, or busy
-  std::vector<int> locked_, borrowed_;  // during one node: nodes not to evict, and registers to release afterwards
-  int slots_ = 0, hoisted_slots_ = 0, most_slots_ = 0, now_ = 0;
-  Assembler::Label stack_ = 0;
-  bool tail_ = false;
+  Assembler::Label stack_ = 0, loop_ = 0, no_whole_ = 0, no_tail_ = 0;
 };
 
 }  // namespace
 
-std::vector<uint8_t> generate(VectorCode code) { return Generator(std::move(code)).run(); }
+std::unique_ptr<Generator> generator(VectorCode code) { return std::make_unique<X86Generator>(code); }
 
-}  // namespace mpsgraph::cpu::jit
+}  // namespace mpsgraph::cpu::jit::x86_64

@@ -1,0 +1,112 @@
+"""Instructions in the inner loops of the Arm kernels, counted from the disassembly of a cross-compiled build.
+
+There is no Arm machine to measure on, so this shows what can be known without one: for the hot loop of each kernel,
+the instructions of one iteration, how many of them are vector multiply-adds (or dot products of integers), and the
+bound of a machine with four 128-bit units, which is one multiply-add per unit and cycle. Usage:
+
+    arm_loops.py build/arm64 [--all]
+
+`--all` lists every inner loop that contains multiply-adds, instead of the goals of GOALS.
+"""
+
+import argparse
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MULTIPLY_ADDS = re.compile(r"^(fmla|fmls|fmlal2?|bfmmla|bfdot|sdot|udot|usdot|smmla|ummla|usmmla)$")
+GOAL = 0.85
+GOALS = {
+    "matmul": ("gemm_tiles", r"multiply.*Li8ELi3"),
+    "convolution by taps": ("convolution_tiles", r"MicroKernels.*multiply_rows.*Li10"),
+    "weight gradient of convolution by taps": ("convolution_tiles", r"MicroKernels.*add_products.*Li10"),
+}
+"""Per kernel, the stem of its object file and an expression for the (mangled) functions of its largest tile."""
+
+
+@dataclass
+class Loop:
+    """An inner loop: its function, its instructions per iteration, and how many of them are multiply-adds."""
+
+    function: str
+    instructions: int
+    multiply_adds: int
+    loads: int
+
+    @property
+    def share(self) -> float:
+        return self.multiply_adds / self.instructions
+
+
+def functions(path: Path, objdump: str) -> Iterator[tuple[str, list[tuple[int, str, str]]]]:
+    """Yield each function of an object file with its instructions: address, mnemonic, operands."""
+    text = subprocess.run(
+        [objdump, "-d", "--no-show-raw-insn", str(path)], capture_output=True, text=True, check=True
+    ).stdout
+    for part in re.split(r"\n(?=[0-9a-f]{16} <)", text)[1:]:
+        head, *lines = part.splitlines()
+        found = (re.match(r"\s*([0-9a-f]+):\s+(\S+)\s*(.*)", line) for line in lines)
+        name = head[head.index("<") + 1 : head.rindex(">")]
+        yield name, [(int(m[1], 16), m[2], m[3]) for m in found if m]
+
+
+def inner_loops(name: str, code: list[tuple[int, str, str]]) -> Iterator[Loop]:
+    """Yield the loops of a function that contain no other loop."""
+    index = {address: i for i, (address, _, _) in enumerate(code)}
+    ranges = []
+    for i, (_, mnemonic, operands) in enumerate(code):
+        target = re.search(r"\b([0-9a-f]+) <", operands)
+        if target and re.match(r"b(\.|$)|cbn?z|tbn?z", mnemonic):
+            begin = index.get(int(target[1], 16), len(code))
+            if begin <= i:
+                ranges.append((begin, i))
+    for begin, end in ranges:
+        if any((b, e) != (begin, end) and begin <= b and e <= end for b, e in ranges):
+            continue
+        mnemonics = [mnemonic for _, mnemonic, _ in code[begin : end + 1]]
+        yield Loop(
+            name,
+            len(mnemonics),
+            sum(bool(MULTIPLY_ADDS.match(m)) for m in mnemonics),
+            sum(m.startswith("ld") for m in mnemonics),
+        )
+
+
+def loops_of(build: Path, stem: str, pattern: str, objdump: str) -> list[Loop]:
+    paths = [path for path in build.rglob("*.o") if stem in path.name and "neon" in str(path)]
+    found = [
+        loop
+        for path in paths
+        for name, code in functions(path, objdump)
+        if re.search(pattern, name)
+        for loop in inner_loops(name, code)
+    ]
+    return sorted((loop for loop in found if loop.multiply_adds > 0), key=lambda loop: -loop.multiply_adds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=Path, help="build folder for aarch64")
+    parser.add_argument("--all", action="store_true", help="list all inner loops with multiply-adds")
+    parser.add_argument("--objdump", default="aarch64-linux-gnu-objdump")
+    options = parser.parse_args()
+    goals = {"": ("", "")} if options.all else GOALS
+    print(f"{'kernel':40s} {'instructions':>12s} {'multiply-adds':>13s} {'loads':>5s} {'share':>6s}")
+    for kernel, (stem, pattern) in goals.items():
+        loops = loops_of(options.build, stem, pattern, options.objdump)
+        if not loops:
+            raise SystemExit(
+                f"{kernel}: no loop with multiply-adds in {options.build}/**/*{stem}*.o; is it an Arm build?"
+            )
+        for loop in loops if options.all else loops[:1]:
+            title = kernel or loop.function
+            print(
+                f"{title:40s} {loop.instructions:12d} {loop.multiply_adds:13d} {loop.loads:5d} {loop.share:6.2f}"
+                + ("" if options.all or loop.share >= GOAL else f"   below {GOAL}")
+            )
+
+
+if __name__ == "__main__":
+    main()
