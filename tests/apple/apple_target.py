@@ -1,8 +1,8 @@
 """Builds the project for macOS 13.3 on any machine. No Apple software is needed, and the result is not run.
 
-    python tests/apple/apple_target.py               # everything, and the C++ tests, linked
+    python tests/apple/apple_target.py               # everything, and the C++ tests, linked, for both architectures
     python tests/apple/apple_target.py --only metal  # only src/backends/metal, compiled, in seconds
-    python tests/apple/apple_target.py --architecture x86_64   # for Intel Macs instead of Apple silicon
+    python tests/apple/apple_target.py --architecture arm64    # only for Apple silicon, not for Intel Macs
 
 The compiler and linker is zig's clang (`pip install ziglang`), which includes Apple's C and C++ headers. The headers of
 Foundation are those of the mock; the headers of the other frameworks are generated from interfaces/, as are the stub
@@ -207,13 +207,16 @@ class AppleTarget:
     def compiler(self, language: str) -> Path:
         """Write a script that calls clang for the target. The language is zig's name: "cc" for C, or "c++".
 
-        zig's linker cannot create bundles, but a Python module may also be a dylib. Nothing runs, so nothing is
-        optimized, which takes less than half of the time.
+        zig's linker cannot create bundles, but a Python module may also be a dylib. zig does not know -march=armv8.2-a,
+        and calls the same instructions v8_2a. Nothing runs, so nothing is optimized, which takes less than half of the
+        time.
         """
         script = self.build / f"zig-{language}"
         script.write_text(
             "#!/bin/sh\nfor argument; do\n  shift\n"
-            '  [ "$argument" = -bundle ] && argument=-shared\n  set -- "$@" "$argument"\ndone\n'
+            '  case "$argument" in\n    -bundle) argument=-shared ;;\n'
+            "    -march=armv8.2-a*) argument=-mcpu=generic+v8_2a${argument#-march=armv8.2-a} ;;\n  esac\n"
+            '  set -- "$@" "$argument"\ndone\n'
             f'exec "{zig()}" {language} -target {self.triple} "$@" {" ".join(UNOPTIMIZED)}\n'
         )
         script.chmod(0o755)
@@ -254,7 +257,10 @@ class AppleTarget:
         stubs = self.frameworks()
         for linked in ("SHARED", "EXE"):
             configure += [f"-DCMAKE_{linked}_LINKER_FLAGS=-F{stubs} -L{stubs} -lclang_rt"]
-        for command in (configure, ["cmake", "--build", tree]):
+        # One compiler per processor: ninja's default of two more compete for caches. It compiles all files even if some
+        # have errors.
+        parallel = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count() or 1))
+        for command in (configure, ["cmake", "--build", tree, "--parallel", parallel, "--", "-k", "0"]):
             subprocess.run([str(part) for part in command], env=self.environment, check=True)
         made = [tree / "libmpsgraph.dylib", *tree.glob("_core*.so"), tree / "mpsgraph_tests"]
         for path in made:
@@ -283,32 +289,41 @@ class AppleTarget:
                 sys.exit(f"{path}: does not load {framework}")
 
 
+def compile_only_metal(target: AppleTarget) -> bool:
+    """Compile the Metal backend, print the diagnostics, and return whether it succeeded."""
+    start = time.monotonic()
+    failures = target.compile_metal()
+    for text in failures.values():
+        print(f"{text}\n")
+    print(
+        f"{len(metal_sources())} files in {len(target.objects())} batches for {target.triple}: {len(failures)} "
+        f"batches failed, {time.monotonic() - start:.1f} s"
+    )
+    if failures:
+        return False
+    lines = used_interfaces.report(target.objects(), metal_sources())
+    (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
+    print(f"{len(lines)} names of Apple's frameworks are used, see {target.build / 'used.txt'}")
+    return True
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=["metal"], help="compile only the Metal backend")
-    parser.add_argument("--architecture", choices=PROCESSORS, default="arm64")
-    parser.add_argument("--build", type=Path, help="build directory (default: build/apple-<architecture>)")
+    parser.add_argument("--architecture", choices=PROCESSORS, help="build only for this architecture (default: both)")
     parsed = parser.parse_args()
-    build = parsed.build or ROOT / "build" / f"apple-{parsed.architecture}"
-    target = AppleTarget(build.resolve(), parsed.architecture)
-    start = time.monotonic()
-    if parsed.only:
-        failures = target.compile_metal()
-        for text in failures.values():
-            print(f"{text}\n")
-        print(
-            f"{len(metal_sources())} files in {len(target.objects())} batches for {target.triple}: {len(failures)} "
-            f"batches failed, {time.monotonic() - start:.1f} s"
-        )
-        if failures:
-            sys.exit(1)
-        lines = used_interfaces.report(target.objects(), metal_sources())
-        (target.build / "used.txt").write_text("".join(f"{line}\n" for line in lines))
-        print(f"{len(lines)} names of Apple's frameworks are used, see {target.build / 'used.txt'}")
-        return
-    for path in target.build_everything():
-        print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB")
-    print(f"built for {target.triple} in {time.monotonic() - start:.0f} s")
+    failed = False
+    for architecture in [parsed.architecture] if parsed.architecture else PROCESSORS:
+        target = AppleTarget((ROOT / "build" / f"apple-{architecture}").resolve(), architecture)
+        if parsed.only:
+            failed |= not compile_only_metal(target)
+            continue
+        start = time.monotonic()
+        for path in target.build_everything():
+            print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB")
+        print(f"built for {target.triple} in {time.monotonic() - start:.0f} s", flush=True)
+    if failed:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,11 @@ RULES = [
         rf"{DIES}|: \[0, 0, 0, 0\]",
         r": \[1, 2, 3, 4\]",
     ),
+    Rule("elements_beyond_2_32", "2^31 elements or more", rf"{DIES}|: (?!\[1, 2, 3, 4\])", r": \[1, 2, 3, 4\]"),
+    Rule("bytes_beyond_2_32", "more than 2^32 bytes", rf"{DIES}|: (?!\[1, 2, 3, 4\])", r": \[1, 2, 3, 4\]"),
+    Rule("results_beyond_2_32", "more than 2^32 bytes", rf"{DIES}|: (?!\[0, 0, 0, 0\])", r": \[0, 0, 0, 0\]"),
+    Rule("large_products", "matmuls with results of more than a gigabyte", rf"{DIES}|^[1-9]\d* of", "^0 of"),
+    Rule("sorts_of_many_rows", "sorts of more than 2^22 rows", rf"{DIES}|^[1-9]\d* of", "^0 of"),
     Rule(
         "long_products",
         "matmuls with a dimension above 32768",
@@ -147,6 +152,19 @@ RULES = [
         r": \[65535, 65536\]",
     ),
     Rule(
+        "averages_after_large_numbers",
+        "average pooling along more than 4096 elements",
+        r": [1-9]\d* of \d+ in a row",
+        r": 0 of \d+ in a row",
+    ),
+    Rule("averages_after_large_numbers", "", r", 0 of \d+ in an image", counted_on=True),
+    Rule(
+        "depthwise_with_unread_rows",
+        "source gradients of depthwise convolutions whose windows leave elements unread",
+        rf"{DIES}|: (?!\[1, 1, 2, 1, 2, 1, 1, 0\])",
+        r": \[1, 1, 2, 1, 2, 1, 1, 0\]",
+    ),
+    Rule(
         "convolutions_of_three_axes",
         "3-D convolutions",
         rf"{DIES}|: [1-9]|, [1-9]",
@@ -217,6 +235,14 @@ RULES = [
     Rule("philox_advance", "", ".", r"^after 1 \[1, (2|257),"),
     Rule("philox_advance_of_normals", "", ".", r"^after 1 \[1, (2|257),"),
     Rule("normal_sampling_default", "", "^Box and Muller"),
+    Rule(
+        "recurrent_layers_again",
+        "recurrent layers that run a second time",
+        DIES,
+        "^RNN 3 and 3, cell of the LSTM 3 and 3$",
+        from_macos=26.0,
+    ),
+    Rule("small_buffers", "arrays in buffers of fewer than 64 bytes", DIES, r"^3 \+ 3 = 6 in 4 bytes", from_macos=27.0),
     Rule("gru_flip_z", "", ".", "^flipZ is NO by default; with NO the unit gives 8, with YES 0"),
     Rule("nan_of_relu", "", r": \[0, 0, 1\]", r": \[nan, 0, 1\]"),
     Rule("gather_out_of_bounds", "", ".", r": \[10, 30, 0, 0, 0\]"),
@@ -228,9 +254,8 @@ RULES = [
 # Rows that no probe asks about, and why.
 UNASKED = {
     "a dimension above INT_MAX": "covered by the probe of 2^31 elements",
-    "more than 2^32 bytes": "needs 4 GB, too much for a Mac with 8 GB",
     "primaryScale of an addition node in an MPSNNGraph": "the nodes part compares scaled sums with the formula",
-    "convolutions with more than 65536 channels": "refused before 15.1, based on PyTorch's measurements",
+    "convolutions with more than 65536 channels": "refused before 26.0, based on PyTorch's measurements",
     "weight gradients of float16 convolutions": "would abort the process; float32 is exact for float16 inputs",
     "gradients of bfloat16 convolutions, and transposed convolutions": "as for float16",
     "gradients of float16 3-D convolutions": "as for float16",
@@ -243,9 +268,9 @@ UNASKED = {
     "matmuls of float16 and bfloat16 with more than two dimensions": "the part repeats compares 50 runs",
     "matmuls of bfloat16 with more than two dimensions and a transposed operand": "covered by the part repeats",
     "a reshape, a matmul, and a reshape to more than four dimensions, several of them 1": "covered by the part repeats",
+    "matmuls with transposed attention weights": "covered by the part repeats",
     "a bias added to a matmul of a batch with one matrix": "covered by the part repeats",
     "a bias added to a matmul of more than 65536 matrices with one matrix": "covered by the part repeats",
     "sums, means, and variances of millions of numbers": "too rare for a probe; the part repeats compares 50 runs",
-    "matmuls with results of more than a gigabyte": "needs 2 GB, too much for a Mac with 8 GB",
     "padding channels in a concatenation of images": "refused, because their contents are undefined",
 }

@@ -8,6 +8,7 @@ folders that the cases do not reach.
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,138 @@ def test_convolution_kernels_of_size_256_raise(groups: int):
         convolution(groups, "result", (1, 8, 256, 1), (8, 8 // groups, 256, 1))
 
 
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((1, 1, 9000, 2), {"kernel": (1, 4)}),
+        ((1, 9000, 1, 2), {"kernel": (3, 1), "strides": (2, 1), "padding": ((1, 1), (0, 0))}),
+        ((2, 1, 5000, 1), {"kernel": (1, 5), "strides": (1, 3), "padding": ((0, 0), (2, 1)), "ceil_mode": True}),
+        ((1, 1, 9000, 1), {"kernel": (1, 1500), "strides": (1, 50)}),
+        ((1, 1, 9000, 1), {"kernel": (1, 2), "strides": (1, 5), "dilations": (1, 4500)}),
+    ],
+    ids=["row", "column", "ceil_mode", "long_windows", "dilated"],
+)
+@pytest.mark.parametrize("counts", [False, True], ids=["without_padding", "with_padding"])
+def test_averages_along_long_axes_keep_small_numbers_after_large_ones(
+    shape: tuple[int, ...], options: dict[str, Any], counts: bool
+):
+    """The mock averages windows along more than 4096 elements by differences of running sums, as a Mac does."""
+    rng = np.random.default_rng(9)
+    numbers = rng.random(shape).astype(np.float32)
+    numbers[:, : shape[1] // 2 + 1, : shape[2] // 2 + 1] *= 1e7
+    incoming = None
+    found = {}
+    for name in ("metal", "cpu"):
+        g = mg.Graph()
+        x = g.placeholder(shape, "float32" if name == "metal" else "float64")
+        kernel = options["kernel"]
+        rest = {key: value for key, value in options.items() if key != "kernel"}
+        y = g.avg_pooling2d(x, kernel, include_zero_pad_to_average=counts, **rest)
+        incoming = np.ones(tuple(int(n) for n in y.shape), np.float32) if incoming is None else incoming
+        gradient = g.gradients(g.reduction_sum(y), [x])[x]
+        results = g.run({x: numbers.astype(str(x.dtype))}, [y, gradient], device=name)
+        found[name] = [np.asarray(results[tensor]) for tensor in (y, gradient)]
+    for metal, cpu in zip(found["metal"], found["cpu"], strict=True):
+        np.testing.assert_allclose(metal, cpu, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding"),
+    [
+        ((8, 8), (3, 3), (2, 2), ((0, 0), (0, 0))),
+        ((9, 7), (2, 2), (3, 5), ((0, 0), (1, 0))),
+        ((2, 3), (1, 1), (4, 5), ((3, 0), (0, 0))),
+    ],
+)
+def test_depthwise_gradients_work_if_windows_leave_elements_unread(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[tuple[int, int], tuple[int, int]],
+):
+    """The mock refuses the gradient if fewer elements of padding than unread ones are at the end of an axis."""
+    rng = np.random.default_rng(10)
+    source, weights = rng.random((2, *size, 3), np.float32), rng.random((*kernel, 3, 1), np.float32)
+    results = []
+    for name in ("metal", "cpu"):
+        g = mg.Graph()
+        x, w = g.placeholder(source.shape), g.placeholder(weights.shape)
+        y = g.depthwise_convolution2d(x, w, strides=stride, padding=padding)
+        gradients = g.gradients(g.reduction_sum(g.square(y)), [x, w])
+        found = g.run({x: source, w: weights}, [gradients[x], gradients[w]], device=name)
+        results.append([np.asarray(found[gradients[tensor]]) for tensor in (x, w)])
+    for metal, cpu in zip(*results, strict=True):
+        np.testing.assert_allclose(metal, cpu, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [(65537, 1), (1, 65537)])
+def test_more_than_65536_channels_require_macos_26(channels: tuple[int, int], system: Callable[[float], None]):
+    inputs, outputs = channels
+
+    def result() -> np.ndarray:
+        g = mg.Graph()
+        x, w = g.placeholder((1, inputs, 2, 2)), g.placeholder((outputs, inputs, 1, 1))
+        y = g.convolution2d(x, w, data_layout="NCHW", weights_layout="OIHW")
+        return np.asarray(g.run({x: np.ones(x.shape, np.float32), w: np.ones(w.shape, np.float32)}, y))
+
+    system(15.5)
+    with pytest.raises(mg.UnsupportedError, match=r"requires macOS 26\.0"):
+        result()
+    system(26.0)
+    assert np.array_equal(result(), np.full((1, outputs, 2, 2), inputs, np.float32))
+
+
+def test_small_arrays_at_the_end_of_a_page_have_larger_buffers(system: Callable[[float], None]):
+    """As macOS 27, the mock refuses arrays for which a buffer has fewer than 64 bytes."""
+    system(27.0)
+    page = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.float32)
+    page[:] = np.arange(page.size)
+    g = mg.Graph()
+    for count in (1, 15, 16, 17, 33):
+        x = g.placeholder((count,))
+        assert np.array_equal(g.run({x: page[-count:]}, x * 2), page[-count:] * 2)
+
+
+def test_program_without_results_has_buffer_of_64_bytes(system: Callable[[float], None]):
+    system(27.0)
+    g = mg.Graph()
+    variable = g.variable(np.ones(3, np.float32))
+    step = g.compile({}, [], [g.assign(variable, variable * 2)])
+    assert ("an MPSGraphExecutable" in step.plan()) == bool(MOCK.mock_executables_share_variables())
+    step.run([])
+    step.run([])
+    assert g.variable_value(variable).tolist() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("macos", [15.0, 26.4])
+@pytest.mark.parametrize("kind", ["single_gate_rnn", "lstm"])
+def test_recurrent_layers_run_a_second_time(kind: str, macos: float, system: Callable[[float], None]):
+    """Since macOS 26 on M5, the mock refuses the second run of MPSGraph's recurrent layers."""
+    system(macos)
+    rows = 16 if kind == "lstm" else 4
+    rng = np.random.default_rng(11)
+    arrays = [rng.random(shape, np.float32) for shape in ((5, 2, 3), (rows, 4), (rows, 3))]
+    g = mg.Graph()
+    fed = [g.placeholder(array.shape) for array in arrays]
+    states = getattr(g, kind)(*fed)[0]
+    expected = np.asarray(g.run(dict(zip(fed, arrays, strict=True)), states, device="cpu"))
+    program = g.compile({tensor: tensor.shape for tensor in fed}, [states])
+    for _ in range(3):
+        np.testing.assert_allclose(np.asarray(program.run(arrays)[0]), expected, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_sorts_of_more_than_4_million_rows_are_sorted_in_parts():
+    """The mock returns zeros for the order of more than 2^22 rows."""
+    rows = 2**22 + 5
+    numbers = np.zeros((rows, 2), np.float32)
+    numbers[::3, 0] = 1
+    g = mg.Graph()
+    x = g.placeholder(numbers.shape)
+    found = np.asarray(g.run({x: numbers}, g.arg_sort(x, 1)))
+    assert np.array_equal(found, np.argsort(numbers, 1, kind="stable"))
+
+
 def test_weight_gradients_over_65536_images_raise():
     convolution(1, "weights", (65535, 1, 1, 1), (1, 1, 1, 1))
     convolution(1, "result", (65536, 1, 1, 1), (1, 1, 1, 1))
@@ -235,6 +368,19 @@ def test_user_composed_attention_is_not_replaced_by_mpsgraph_attention(dtype: st
     wanted = weights / weights.sum(-1, keepdims=True) @ c.astype(float)
     tolerance = 1e-4 if dtype == "float32" else 2e-2
     np.testing.assert_allclose(g.run({q: a, k: b, v: c}, out), wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_transposed_attention_weights_are_not_multiplied_by_mpsgraph_attention():
+    """Image models with channels first multiply the values by the transposed weights."""
+    g = mg.Graph()
+    q, k, v = (g.placeholder((2, 8, 4)) for _ in range(3))
+    scores = g.matrix_multiplication(g.transpose(q, (0, 2, 1)), k) * 0.5
+    out = g.matrix_multiplication(v, g.transpose(g.softmax(scores, -1), (0, 2, 1)))
+    rng = np.random.default_rng(2)
+    a, b, c = (rng.standard_normal((2, 8, 4)).astype(np.float32) for _ in range(3))
+    weights = np.exp(0.5 * a.swapaxes(1, 2).astype(float) @ b)
+    wanted = c @ (weights / weights.sum(-1, keepdims=True)).swapaxes(1, 2)
+    np.testing.assert_allclose(g.run({q: a, k: b, v: c}, out), wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("index", ["int64", "uint32", "uint64"])

@@ -214,6 +214,53 @@ def test_access_to_300_variables_is_one_program_and_one_wait(way: str):
     assert counts["step"]["compilations"] == counts["step"]["operations"] == 0, counts["step"]
 
 
+COPIES = """
+import copy, json, pickle
+import numpy as np, mpsgraph as mg
+from harness.mock_counts import taken
+
+class Branch(mg.nn.Module):
+    def __init__(self):
+        self.layers = {"list": [mg.nn.Linear(2) for _ in range(75)], "one": mg.nn.BatchNorm()}
+    def forward(self, x):
+        for layer in self.layers["list"]:
+            x = layer(x)
+        return self.layers["one"](x)
+
+model = mg.nn.Sequential(Branch(), Branch())
+model(mg.Graph().placeholder((-1, 2)))
+graph = model.parameters()[0].graph
+state = {name: np.full_like(value, number) for number, (name, value) in enumerate(model.state_dict().items())}
+model.load_state_dict(state)
+x = graph.placeholder((2,))
+graph.run({x: np.ones(2, np.float32)}, [], [graph.assign(v, v + 1) for v in graph.variables])
+counts, twins = {}, []
+for what in ("first", "again"):
+    for name, value in (("model", model), ("graph", graph)):
+        taken()
+        dumped = pickle.dumps(value)
+        counts[f"{what} pickle of the {name}"] = taken()
+        twin = copy.deepcopy(value)
+        counts[f"{what} deepcopy of the {name}"] = taken()
+        if name == "model":
+            twins += [pickle.loads(dumped), twin]
+right = all((value == state[name] + 1).all() for twin in twins for name, value in twin.state_dict().items())
+print(json.dumps([len(graph.variables), counts, right]))
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pickling_and_copying_read_all_variables_in_one_program(way: str):
+    run = run_program(COPIES, timeout=120, **WAYS[way])
+    assert run.returncode == 0, run.stderr
+    variables, counts, right = json.loads(run.stdout)
+    assert variables >= 300 and right
+    for what, found in counts.items():
+        writes = "deepcopy of the graph" in what  # The values of the new graph are set at once, too.
+        assert found["encodes"] == 1 + writes, (what, found)
+        assert found["compilations"] <= (writes or "first" in what), (what, found)
+
+
 EXPORT = """
 import json
 import numpy as np, mpsgraph as mg

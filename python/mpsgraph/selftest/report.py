@@ -30,14 +30,14 @@ class Report:
         self._started = time.time()
         self._outcomes: list[Outcome] = []
         self._seconds: dict[str, float] = {}
-        self._left_out: dict[str, int] = {}
+        self._left_out: dict[str, int | None] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Add an outcome."""
         self._outcomes.append(outcome)
 
-    def leave_out(self, part: str, number: int) -> None:
-        """Record how many checks a part skipped because its time limit had passed."""
+    def leave_out(self, part: str, number: int | None) -> None:
+        """Record how many checks a part skipped because its time limit had passed; None if it did not begin."""
         self._left_out[part] = number
 
     def finish(self, part: str, title: str, seconds: float) -> None:
@@ -46,7 +46,8 @@ class Report:
         if title:
             counts = ", ".join(f"{n} {status}" for status, n in self._counts(part).items())
             if part in self._left_out:
-                counts += f", {self._left_out[part]} skipped"
+                number = self._left_out[part]
+                counts = ", ".join(filter(None, [counts, f"{'all' if number is None else number} skipped"]))
             print(f"{part:10} {title}: {counts or 'nothing to do'} ({seconds:.1f} s)", file=sys.stderr, flush=True)
 
     @property

@@ -48,14 +48,18 @@ FAILINGS = {  # How a check failed, as the verdict says it before the names of t
 
 
 def summary(
-    outcomes: list[Outcome], versions: dict[str, Any], left_out: dict[str, int], options: Options, interrupted: bool
+    outcomes: list[Outcome],
+    versions: dict[str, Any],
+    left_out: dict[str, int | None],
+    options: Options,
+    interrupted: bool,
 ) -> dict[str, str]:
     """Return a dict from headings to lines, in the order of the report.
 
     Args:
         outcomes: Outcomes of all checks.
         versions: Dict of versions and hardware properties.
-        left_out: Dict from parts to the number of skipped checks.
+        left_out: Dict from parts to the number of skipped checks; None for parts that did not begin.
         options: Options of the self-test.
         interrupted: Whether the test was interrupted.
     """
@@ -86,7 +90,9 @@ def summary(
         number = _checks(differing, "finds", "find")
         lines["apple"] = f"{number} that Apple's own gradient differs from ours, which is worth a look."
     if left_out:
-        parts = ", ".join(f"{number:,} of {part}" for part, number in left_out.items())
+        parts = ", ".join(
+            f"{'all' if number is None else f'{number:,}'} of {part}" for part, number in left_out.items()
+        )
         lines["left out"] = f"Skipped for lack of time: {parts}; --all runs every check."
     return lines
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from . import crashes
-from .checks import CRASHED, FAILED, HUNG, STATUSES, Options
+from .checks import CRASHED, FAILED, HUNG, NOTED, STATUSES, Options
 from .outcome import Outcome
 from .progress import Progress
 from .report import Report
@@ -33,9 +34,10 @@ MOST_SECOND_RUNS = 5  # Number of checks of a part that run again in a new proce
 SECOND_WAIT = 0.25  # Fraction of the time limit after which a check that has hung counts as hung in its second run.
 # Environment variables for the processes of a part. Metal reads these when a process opens its first device.
 ENVIRONMENTS = {"validation": {"MTL_DEBUG_LAYER": "1", "MTL_DEBUG_LAYER_ERROR_MODE": "assert"}}
-START = 300.0  # Seconds allowed for imports, lists of cases, and an orderly exit.
+START = 300.0  # Seconds allowed for imports and lists of cases.
 LAST_WORDS = 10.0  # Seconds in which a hung process may write its Python frames.
-LONGEST_CHECK = 120.0  # Upper bound in seconds of the time after which a check counts as hung; tests lower it.
+# Upper bound in seconds of the time after which a check, or the exit of a process, counts as hung; tests lower it.
+LONGEST_CHECK = 120.0
 
 
 @dataclass
@@ -47,6 +49,7 @@ class _State:
     progress: Progress
     # Number of processes that ended, by the group and by the status of the check that was running.
     deaths: Counter[str] = field(default_factory=Counter)
+    deadline: float = math.inf  # Value of time.perf_counter() at which the whole run ends.
     second_runs: int = MOST_SECOND_RUNS  # Number of checks that may still run again after their process died.
     first: Outcome | None = None  # The first run of the check with which the next process begins, if it died in it.
 
@@ -59,16 +62,28 @@ class _State:
         self.progress.end(outcome.status == FAILED)
 
 
-def run_part(part: str, options: Options, report: Report, title: str = "") -> None:
-    """Run all checks of a part and add their outcomes to the report."""
+def run_part(part: str, options: Options, report: Report, title: str = "", deadline: float = math.inf) -> None:
+    """Run all checks of a part and add their outcomes to the report.
+
+    Args:
+        part: Name of the part.
+        options: Options of the self-test; `seconds` limits the time in which checks of the part may begin.
+        report: Report to which the outcomes are added.
+        title: Description for the progress display; nothing is displayed if it is empty.
+        deadline: Value of `time.perf_counter()` at which the part ends, even within a check.
+    """
     next_check: int | None = 0
     started = time.perf_counter()
-    state = _State(part, report, Progress(part if title else ""))
+    state = _State(part, report, Progress(part if title else ""), deadline=deadline)
     try:
         while next_check is not None:
-            left = options
-            if options.seconds is not None:
-                left = replace(options, seconds=max(0.0, options.seconds - (time.perf_counter() - started)))
+            now = time.perf_counter()
+            if now >= deadline:
+                total = state.progress.total
+                report.leave_out(part, total - next_check - (state.first is not None) if total else None)
+                break
+            end = min(deadline, started + options.seconds if options.seconds is not None else math.inf)
+            left = options if end == math.inf else replace(options, seconds=max(0.0, end - now))
             next_check = _Worker(state, left, next_check).run()
             if state.deaths[FAILED] >= MOST_DEATHS:
                 message = f"given up after {state.deaths[FAILED]} processes that crashed or hung"
@@ -95,6 +110,7 @@ class _Worker:
     def __init__(self, state: _State, options: Options, first: int) -> None:
         self._state, self._next = state, first
         self._begun: dict[str, Any] | None = None
+        self._began = time.perf_counter()  # When the process or its current check began.
         self._failed: dict[str, Any] | None = None  # The first run of the check that runs for the second time.
         self._total: int | None = None
         self._left_out = False
@@ -118,25 +134,34 @@ class _Worker:
         lines: queue.Queue[bytes | None] = queue.Queue()
         reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
         reader.start()
+        closed = False  # Whether the process has closed its standard output, which it does when it ends.
         try:
             while True:
-                limit = min(self._begun["limit"], LONGEST_CHECK) if self._begun else START
+                limit = min(self._begun["limit"], LONGEST_CHECK) if self._begun else LONGEST_CHECK if closed else START
                 if self._begun and self._state.first and self._state.first.how == HUNG:
                     limit *= SECOND_WAIT
+                left = self._state.deadline - time.perf_counter()
+                if left <= 0:
+                    self._cut_off()
+                    return None
                 try:
-                    line = lines.get(timeout=limit)
-                except queue.Empty:
+                    if not closed:
+                        line = lines.get(timeout=min(limit, left))
+                    else:
+                        status = self._process.wait(min(limit, left))
+                        if status == 0 and (self._left_out or self._next == self._total):
+                            return None
+                        return self._ended(CRASHED, _death(status))
+                except (queue.Empty, subprocess.TimeoutExpired):
+                    if left <= limit:
+                        continue
                     native = crashes.sample(self._process.pid)
                     self._stop()
                     words = f"hung: no output for {limit:.0f} seconds, so the self-test ended it"
                     return self._ended(HUNG, words, {"native stacks": native} if native else {})
+                closed = line is None
                 if line is not None:
                     self._hear(json.loads(line))
-                    continue
-                status = self._process.wait()
-                if status == 0 and (self._left_out or self._next == self._total):
-                    return None
-                return self._ended(CRASHED, _death(status))
         finally:
             if self._process.poll() is None:
                 self._process.kill()
@@ -166,7 +191,7 @@ class _Worker:
             self._left_out = True
             self._state.report.leave_out(self._state.part, answer["left_out"] - (self._state.first is not None))
         elif "begin" in answer:
-            self._begun, self._failed = answer, None
+            self._begun, self._failed, self._began = answer, None, time.perf_counter()
             self._state.progress.begin(answer["name"])
         elif "failed" in answer:
             self._failed = answer
@@ -175,6 +200,25 @@ class _Worker:
             self._next = answer["end"] + 1
             self._state.end(Outcome.of(self._state.part, answer, self._begun["about"]))
             self._begun = None
+
+    def _cut_off(self) -> None:
+        """End the process because the time of the whole run is over, and record what it was doing."""
+        self._stop()
+        state, part, begun = self._state, self._state.part, self._begun
+        left_out = None if self._total is None else self._total - self._next
+        if left_out is not None and (begun or state.first):
+            left_out -= 1
+        if self._failed and begun:
+            failed = {**self._failed, "second_run": "none, because the part ended"}
+            state.end(Outcome.of(part, failed, begun["about"]))
+        elif not state.first:
+            frames = crashes.frames(self._frames)
+            words = f"not finished after {time.perf_counter() - self._began:.0f} s, when the time of the run was over"
+            message = "\n".join(filter(None, [words, crashes.stage(frames)]))
+            waited = "the start" if self._total is None else "the end of the process"
+            name, family, about = (begun["name"], begun["family"], begun["about"]) if begun else (waited, "", "")
+            state.end(Outcome(part, name, NOTED, message, {"python frames": frames}, family=family, about=about))
+        state.report.leave_out(part, left_out)
 
     def _ended(self, how: str, words: str, evidence: dict[str, Any] | None = None) -> int | None:
         """Record the result of the check during which the process ended, with what the process left behind."""

@@ -42,13 +42,14 @@ std::vector<ops::Window> windows_of(const ops::Convolution& c, const Operands& o
 
 bool inputs_last(const ops::Convolution& c) { return c.weights_in > 1; }  // whether the weights are HWIO or DHWIO
 
-// Before macOS 15.1, MPSGraph computes wrong results for more than 2^16 channels, so such convolutions are rejected:
-// https://github.com/pytorch/pytorch/issues/129207
+// Before macOS 15.1, MPSGraph computes wrong results for more than 2^16 channels, and on 15.1.1 still for two axes:
+// https://github.com/pytorch/pytorch/issues/129207 and 142836. PyTorch has tested two axes since March 2026, when macOS
+// 26 was current, so such convolutions are rejected on older systems.
 void check_channels(const Lowering& l, const Dims& source, const Dims& weights, const ops::Convolution& c) {
   const int64_t most = std::max(ops::size_at(source, c.channel), weights[static_cast<size_t>(c.weights_out)]);
   if (most <= 1 << 16) return;
-  if (METAL_AVAILABLE(15.1, 18.1)) return;
-  l.needs_system("15.1");
+  if (METAL_AVAILABLE(26.0, 26.0)) return;
+  l.needs_system("26.0");
 }
 
 // For filters of size 256 or more along an axis, MPSGraph's GPU kernels overrun their threadgroup memory and compute
@@ -120,6 +121,26 @@ MPSGraphTensor* convolution2d(const Lowering& l, Part part, const ops::Convoluti
                                                                       name:l.name()];
 }
 
+// The gradient of a depthwise convolution with respect to its source. MPSGraph's compiler aborts the process if windows
+// leave more elements at the end of an axis unread than there is padding (apple/coreai-torch#58). These elements, whose
+// gradient is zero, are therefore cut off first.
+template <class Gradient>
+MPSGraphTensor* without_unread(const Lowering& l, const ops::Convolution& c, Operands o, const Gradient& gradient) {
+  const Dims source = o.source_dims;
+  Ints unread(source.size(), 0);
+  const auto windows = windows_of(c, o);
+  for (int i = 0; i < c.count; ++i) {
+    const ops::Window& w = windows[static_cast<size_t>(i)];
+    const auto axis = source.size() + static_cast<size_t>(c.spatial[i]);
+    const int64_t room = source[axis] + w.begin + w.end - (w.kernel - 1) * w.dilation - 1;
+    unread[axis] = std::max<int64_t>(0, room % w.stride - w.end);
+    o.source_dims[axis] -= unread[axis];
+  }
+  if (o.source_dims == source) return gradient(o);
+  if (std::ranges::min(o.source_dims) < 1) return l.filled(0, {l.dtype(), Shape(source)});
+  return Steps(l).pad_zeros(gradient(o), Ints(source.size(), 0), unread);
+}
+
 template <Part part>
 GraphTensors lower_convolution2d(Lowering& l) {
   const ops::Convolution c(l.attributes());
@@ -171,7 +192,9 @@ GraphTensors lower_depthwise2d(Lowering& l) {
   Operands o = operands_of(l, part);
   const Dims weights = o.weights_dims;
   const int64_t channels = weights[static_cast<size_t>(c.weights_in)];
-  if (weights[static_cast<size_t>(c.weights_out)] == 1) return {depthwise2d(l, part, c, o)};
+  const auto depthwise = [&](const Operands& operands) { return depthwise2d(l, part, c, operands); };
+  if (weights[static_cast<size_t>(c.weights_out)] == 1)
+    return {part == Part::data ? without_unread(l, c, o, depthwise) : depthwise(o)};
   const bool last = inputs_last(c);
   const int64_t results = channels * weights[static_cast<size_t>(c.weights_out)];
   o.weights_dims = last ? Dims{weights[0], weights[1], 1, results} : Dims{results, 1, weights[2], weights[3]};
@@ -325,7 +348,9 @@ GraphTensors lower_depthwise3d(Lowering& l) {
   const ops::Convolution c(l.attributes());
   const Operands o = operands_of(l, part);
   const int64_t channels = ops::size_at(o.source_dims, c.channel);
-  if (ops::size_at(o.weights_dims, c.channel) == channels) return {depthwise3d(l, part, c, o)};
+  const auto depthwise = [&](const Operands& operands) { return depthwise3d(l, part, c, operands); };
+  if (ops::size_at(o.weights_dims, c.channel) == channels)
+    return {part == Part::data ? without_unread(l, c, o, depthwise) : depthwise(o)};
   const ChannelsLast last(l, c.channel);
   Attributes attributes = l.attributes();
   attributes.erase("channel_dimension_index");

@@ -50,6 +50,9 @@ struct BufferView {
   std::shared_ptr<PooledMemory> staged;
   bool tracked = false;  // whether Metal orders the uses of `buffer`; see PendingUses
 };
+// Some Macs with macOS 27 abort if the buffer of an MPSNDArray has fewer bytes than this after the array's start, even
+// if the array is smaller: https://github.com/apple/coreai-models/issues/61. Larger arrays get multiples of it, too.
+inline constexpr size_t least_buffer_bytes = 64;
 // An array as MPSGraph expects it.
 struct ArrayData {
   MPSGraphTensorData* data = nil;

@@ -22,6 +22,11 @@ size_t page_size() {
   return size;
 }
 
+bool has_room(const BufferView& view, size_t bytes) {
+  const size_t needed = (bytes + least_buffer_bytes - 1) / least_buffer_bytes * least_buffer_bytes;
+  return view.offset + needed <= view.buffer.length;
+}
+
 }  // namespace
 
 // --- pool ------------------------------------------------------------------------------------------------------------
@@ -193,6 +198,7 @@ ArrayData MetalDevice::data_of(const NDArray& array) {
   MPSShape* shape = shape_of(array.dims());
   const MPSDataType type = data_type(array.dtype());
   BufferView view = view_of(array);
+  if (!has_room(view, array.bytes())) view = staged(array);
   if (view.offset != 0) {
     if (METAL_AVAILABLE(15.0, 18.0)) {
       MPSNDArrayDescriptor* descriptor = [MPSNDArrayDescriptor descriptorWithDataType:type shape:shape];

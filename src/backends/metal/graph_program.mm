@@ -57,8 +57,8 @@ void GraphProgram::compile(MetalDevice& device) {
                                     name:nil];
     [targets addObject:unused_];
     // This buffer is not pooled, because runs may write to it after this object has been destroyed.
-    id<MTLBuffer> buffer = [device.device newBufferWithLength:sizeof(int32_t) options:MTLResourceStorageModeShared];
-    if (!buffer) throw DeviceError("[metal] cannot allocate a buffer of 4 bytes");
+    id<MTLBuffer> buffer = [device.device newBufferWithLength:least_buffer_bytes options:MTLResourceStorageModeShared];
+    if (!buffer) throw DeviceError("[metal] cannot allocate a buffer of 64 bytes");
     unused_data_ = [[MPSGraphTensorData alloc] initWithMTLBuffer:buffer shape:@[ @1 ] dataType:MPSDataTypeInt32];
   }
   executable_ = [graph_ compileWithDevice:device.graph_device

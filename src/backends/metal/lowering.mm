@@ -307,11 +307,14 @@ MPSGraphOperation* ProgramLowering::stand_in(const Operation& operation) const {
 }
 
 // Return the operations that must run first. A read runs after preceding assignments, an assignment after all preceding
-// uses, and control flow after every operation on which its blocks depend.
+// uses, control flow after every operation on which its blocks depend, and a barrier after all its operands.
 std::vector<MPSGraphOperation*> ProgramLowering::predecessors(const Operation& operation) const {
   std::vector<MPSGraphOperation*> result;
   for (const Operation* dependency : operation.control_dependencies)
     if (MPSGraphOperation* before = stand_in(*dependency)) result.push_back(before);
+  if (operation.is("optimization_barrier"))
+    for (const Tensor* operand : operation.inputs)
+      if (MPSGraphOperation* before = stand_in(*operand->operation)) result.push_back(before);
   for_each_use(operation, [&](const Tensor* variable, bool assigns) {
     const auto uses = uses_.find(variable);
     if (uses == uses_.end()) return;

@@ -18,6 +18,11 @@ GraphTensors lower_read(Lowering& l) {
   return {[l.graph() readVariable:l.input() name:l.name()]};
 }
 
+// The walk adds control dependencies on the other operands (ProgramLowering::predecessors).
+GraphTensors lower_barrier(Lowering& l) {
+  return {l.inputs[0] ? [l.graph() identityWithTensor:l.inputs[0] name:l.name()] : nil};
+}
+
 // Lower a value that is never used to zeros.
 GraphTensors lower_undefined(Lowering& l) { return {l.filled(0, l.program.lowered_type(l.operation.output()))}; }
 
@@ -27,6 +32,7 @@ const Lowerings memory_lowerings("memory", [] {
   define_lowering("constant", lower_constant);
   define_lowering("read", lower_read);
   define_lowering("undefined", lower_undefined);
+  define_lowering("optimization_barrier", lower_barrier);
 });
 
 }  // namespace mpsgraph::metal

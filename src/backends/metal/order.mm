@@ -1,6 +1,7 @@
 // Converts numbers to keys and back, and sorts keys with the only form of Apple's sort that this library relies on.
 #include "backends/metal/order.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "backends/metal/indexing.h"
@@ -63,9 +64,22 @@ namespace {
 
 // Ascending argsort of int32 along the last axis. It is stable according to Apple's engineers (pytorch/pytorch#86750).
 // No other form of Apple's sort is used: sorts of int64, for example, lose elements on macOS 15.4
-// (pytorch/pytorch#155560).
+// (pytorch/pytorch#155560). More than 2^22 rows are sorted in parts, because MPSGraph returns wrong indices for them
+// (pytorch/pytorch#183885).
 MPSGraphTensor* sorted_order(const Lowering& l, MPSGraphTensor* keys) {
-  return [l.graph() argSortWithTensor:keys axis:static_cast<NSInteger>(keys.shape.count) - 1 name:l.name()];
+  constexpr int64_t most = int64_t{1} << 22;
+  const auto sorted = [&](MPSGraphTensor* rows) {
+    return [l.graph() argSortWithTensor:rows axis:static_cast<NSInteger>(rows.shape.count) - 1 name:l.name()];
+  };
+  const Dims dims = dims_of(keys.shape);
+  const int64_t rows = element_count(dims) / dims.back();
+  if (rows <= most) return sorted(keys);
+  const Steps s(l);
+  MPSGraphTensor* matrix = s.reshape(keys, {rows, dims.back()});
+  GraphTensors parts;
+  for (int64_t start = 0; start < rows; start += most)
+    parts.push_back(sorted(s.slice(matrix, 0, start, std::min(most, rows - start))));
+  return s.reshape(s.concat(parts, 0), dims);
 }
 
 }  // namespace

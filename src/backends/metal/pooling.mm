@@ -11,6 +11,9 @@
 #include "backends/metal/pooling.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "backends/metal/steps.h"
 
 namespace mpsgraph::metal {
 namespace {
@@ -184,7 +187,56 @@ MPSGraphTensor* weighted(const Lowering& l, const Weighting& weighting, const op
   return tensor;
 }
 
+// MPSGraph averages windows along a long axis by differences of running sums, so that small numbers after large ones
+// are lost (pytorch/pytorch#179608). A long axis is therefore cut into parts, which keep every running sum short.
+constexpr int64_t long_axis = 4096;
+
+// The axis of the source along which window `i` of a stage moves.
+size_t axis_of(const PoolingStage& stage, size_t i) {
+  return stage.windows.size() == 4 ? i : stage.layout == MPSGraphTensorNamedDataLayoutNHWC ? 1 + i : 2 + i;
+}
+
+// The longest part of an axis. Parts contain several windows, even if a window is long.
+int64_t longest_part(const ops::Window& w) { return std::max(long_axis, 2 * w.reach()); }
+
+// Return the number of a window that moves along a long axis, if there is one.
+std::optional<size_t> long_window(const PoolingStage& stage) {
+  for (size_t i = 0; i < stage.windows.size(); ++i) {
+    const ops::Window& w = stage.windows[i];
+    if (w.output > 1 && w.kernel > 1 && w.dilation == 1 && stage.source[axis_of(stage, i)] > longest_part(w)) return i;
+  }
+  return std::nullopt;
+}
+
+MPSGraphTensor* average(const Lowering& l, const PoolingStage& stage, bool excludes_padding, MPSGraphTensor* source);
+
+MPSGraphTensor* average_in_parts(const Lowering& l, PoolingStage stage, size_t i, MPSGraphTensor* source) {
+  const Steps s(l);
+  const size_t axis = axis_of(stage, i);
+  const ops::Window whole = stage.windows[i];
+  if (whole.begin > 0 || behind(whole) > 0) {
+    Ints left(stage.source.size(), 0), right = left;
+    left[axis] = whole.begin;
+    right[axis] = behind(whole);
+    source = s.pad_zeros(source, left, right);
+  }
+  const int64_t each = (longest_part(whole) - whole.reach()) / whole.stride + 1;
+  ops::Window& w = stage.windows[i];
+  w.begin = w.end = w.overhang = 0;
+  GraphTensors parts;
+  for (int64_t start = 0; start < whole.output; start += each) {
+    w.output = std::min(each, whole.output - start);
+    const int64_t length = (w.output - 1) * w.stride + w.reach();
+    stage.source[axis] = length;
+    stage.result[axis] = w.output;
+    MPSGraphTensor* part = s.slice(source, static_cast<int64_t>(axis), start * w.stride, length);
+    parts.push_back(average(l, stage, false, part));
+  }
+  return s.concat(parts, static_cast<int64_t>(axis));
+}
+
 MPSGraphTensor* average(const Lowering& l, const PoolingStage& stage, bool excludes_padding, MPSGraphTensor* source) {
+  if (const auto i = long_window(stage)) return average_in_parts(l, stage, *i, source);
   if (stage.windows.size() == 2) {
     MPSGraphPooling2DOpDescriptor* descriptor = descriptor2d(stage);
     descriptor.includeZeroPadToAverage = !excludes_padding;
@@ -219,7 +271,8 @@ template <bool sums>
 GraphTensors lower_average(Lowering& l) {
   const ops::Pooling pooling(l.attributes());
   const auto stages = pooling_stages(pooling, l.dims());
-  const Weighting weighting = weighting_of(pooling, pooling_windows(pooling, l.dims()), sums, stages.size() == 1);
+  const bool whole = stages.size() == 1 && !long_window(stages[0]);
+  const Weighting weighting = weighting_of(pooling, pooling_windows(pooling, l.dims()), sums, whole);
   MPSGraphTensor* made = l.input();
   for (const PoolingStage& stage : stages)
     made = average(l, stage, weighting.excludes_padding, l.reshape(made, stage.source));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "backends/metal/availability.h"
 #include "backends/metal/direct.h"
 #include "backends/metal/guarded.h"
 #include "backends/metal/shared_variables.h"
@@ -91,6 +92,34 @@ std::string rank_of_nothing(MetalDevice& device) {
   });
   return cat("3 + 3 = ", *reinterpret_cast<const float*>(result.data()), ", with a result of ",
              y.shape ? cat(y.shape.count, " dimensions") : "unknown rank");
+}
+
+// Add arrays of one number: one in a buffer of four bytes, one at the end of a larger buffer.
+std::string small_buffers(MetalDevice& device) {
+  const auto doubled = [&](NSUInteger length, MPSGraphTensorData* (^array_in)(id<MTLBuffer>)) {
+    MPSGraph* graph = [MPSGraph new];
+    MPSGraphTensor* x = [graph placeholderWithShape:@[ @1 ] dataType:MPSDataTypeFloat32 name:nil];
+    MPSGraphTensor* y = [graph additionWithPrimaryTensor:x secondaryTensor:x name:nil];
+    id<MTLBuffer> buffer = [device.device newBufferWithLength:length options:MTLResourceStorageModeShared];
+    static_cast<float*>(buffer.contents)[length / sizeof(float) - 1] = 3;
+    Asked asked{{y, {DType::float32, Shape(Dims{1})}}};
+    const auto found =
+        run_once(device, graph, [NSMutableDictionary dictionaryWithObject:array_in(buffer) forKey:x], asked);
+    return *reinterpret_cast<const float*>(found[0].data());
+  };
+  const float small = doubled(4, ^(id<MTLBuffer> buffer) {
+    return [[MPSGraphTensorData alloc] initWithMTLBuffer:buffer shape:@[ @1 ] dataType:MPSDataTypeFloat32];
+  });
+  if (METAL_AVAILABLE(15.0, 18.0)) {
+    const float last = doubled(128, ^(id<MTLBuffer> buffer) {
+      MPSNDArrayDescriptor* how = [MPSNDArrayDescriptor descriptorWithDataType:MPSDataTypeFloat32 shape:@[ @1 ]];
+      how.preferPackedRows = YES;
+      MPSNDArray* array = [[MPSNDArray alloc] initWithBuffer:buffer offset:124 descriptor:how];
+      return [[MPSGraphTensorData alloc] initWithMPSNDArray:array];
+    });
+    return cat("3 + 3 = ", small, " in 4 bytes, ", last, " at the end of 128 bytes");
+  }
+  return cat("3 + 3 = ", small, " in 4 bytes; offsets require macOS 15");
 }
 
 // --- NaN and out-of-range indices ------------------------------------------------------------------------------------
@@ -187,6 +216,11 @@ std::vector<Probe> probes(MetalDevice& device) {
             "0 for -1 and beyond 2, as on the CPU: the masks in src/backends/metal/gather.mm could be removed. Any "
             "other answer, or an error: the masks are needed.",
             gather_outside),
+      probe(device, "small_buffers", "Can arrays be in buffers of fewer than 64 bytes?",
+            "a number in a buffer of 4 bytes, and at the end of a buffer of 128 bytes",
+            "3 + 3 = 6 twice: has_room in src/backends/metal/device.mm could be removed. An error, or an aborted "
+            "process: it is needed.",
+            small_buffers),
       probe(device, "memory_of_others", "Which memory that Metal did not allocate can it share?",
             "newBufferWithBytesNoCopy: over four writable pages, four read-only pages, and memory of malloc",
             "Shared: numpy arrays are fed without a copy. Refused: MetalDevice::shared in "

@@ -263,6 +263,66 @@ std::string order_of_equal_numbers(MetalDevice& device) {
   return cat(wrong, " of ", found.size(), " positions are wrong");
 }
 
+// Average windows of four by four, or of four, of large numbers and then ones. Count the averages of ones that are not
+// one: if MPSGraph subtracts running sums, their rounding errors remain.
+std::string averages_after_large_numbers(MetalDevice& device) {
+  const auto averaged = [&](int64_t rows, int64_t columns, int64_t kernel, size_t large) {
+    Trial trial(device);
+    std::vector<float> numbers(static_cast<size_t>(rows * columns), 1);
+    for (size_t i = 0; i < large; ++i) numbers[i] = 3.4e6f + static_cast<float>(i % 1000) * 100.25f;
+    MPSGraphPooling2DOpDescriptor* windows =
+        [MPSGraphPooling2DOpDescriptor descriptorWithKernelWidth:4
+                                                    kernelHeight:static_cast<NSUInteger>(kernel)
+                                                       strideInX:4
+                                                       strideInY:static_cast<NSUInteger>(kernel)
+                                                 dilationRateInX:1
+                                                 dilationRateInY:1
+                                                     paddingLeft:0
+                                                    paddingRight:0
+                                                      paddingTop:0
+                                                   paddingBottom:0
+                                                    paddingStyle:MPSGraphPaddingStyleExplicit
+                                                      dataLayout:MPSGraphTensorNamedDataLayoutNCHW];
+    MPSGraphTensor* found = [trial.graph avgPooling2DWithSourceTensor:trial.fed(numbers, {1, 1, rows, columns})
+                                                           descriptor:windows
+                                                                 name:nil];
+    const std::vector<float> averages = trial.values(found, {1, 1, rows / kernel, columns / 4});
+    const size_t first = large / static_cast<size_t>(4 * kernel);
+    size_t wrong = 0;
+    for (size_t i = first; i < averages.size(); ++i) wrong += averages[i] != 1;
+    return cat(wrong, " of ", averages.size() - first);
+  };
+  return cat("averages of ones that are not one: ", averaged(1, 20000, 1, 18000), " in a row of 20000, ",
+             averaged(160, 128, 4, 140 * 128), " in an image of 160 by 128");
+}
+
+// The last of eight rows is read by no window of three rows that moves by two.
+std::string depthwise_with_unread_rows(MetalDevice& device) {
+  Trial trial(device);
+  MPSGraphDepthwiseConvolution2DOpDescriptor* windows =
+      [MPSGraphDepthwiseConvolution2DOpDescriptor descriptorWithStrideInX:1
+                                                                strideInY:2
+                                                          dilationRateInX:1
+                                                          dilationRateInY:1
+                                                              paddingLeft:0
+                                                             paddingRight:0
+                                                               paddingTop:0
+                                                            paddingBottom:0
+                                                             paddingStyle:MPSGraphPaddingStyleExplicit
+                                                               dataLayout:MPSGraphTensorNamedDataLayoutNCHW
+                                                            weightsLayout:MPSGraphTensorNamedDataLayoutOIHW];
+  const std::vector<float> ones(6, 1);
+  MPSGraphTensor* found =
+      [trial.graph depthwiseConvolution2DDataGradientWithIncomingGradientTensor:trial.fed(ones, {1, 2, 3, 1})
+                                                                  weightsTensor:trial.fed(ones, {1, 2, 3, 1})
+                                                                    outputShape:@[ @1, @2, @8, @1 ]
+                                                                     descriptor:windows
+                                                                           name:nil];
+  const std::vector<float> gradient = trial.values(found, {1, 2, 8, 1});
+  return cat("gradient of the first of two channels: ",
+             list(std::vector<float>(gradient.begin(), gradient.begin() + 8)));
+}
+
 std::string many_images(MetalDevice& device) {
   const auto gradient = [&](int64_t images) {
     Trial trial(device);
@@ -333,6 +393,18 @@ std::vector<Probe> form_probes(MetalDevice& device) {
             "[65535, 65536]: check_images in src/backends/metal/convolution.mm could be removed. Other values: the "
             "check is needed.",
             many_images),
+      probe(
+          device, "averages_after_large_numbers", "Does average pooling lose small numbers after large ones?",
+          "windows of four numbers, or of four by four; ones follow large numbers",
+          "0 in a row and 0 in an image: average_in_parts in src/backends/metal/pooling.mm could be removed. More in a "
+          "row: it is needed. More in an image: images must be cut, too.",
+          averages_after_large_numbers),
+      probe(device, "depthwise_with_unread_rows",
+            "Are gradients of depthwise convolutions computed if no window reads the last row?",
+            "ones, with windows of three rows that move by two along eight rows",
+            "[1, 1, 2, 1, 2, 1, 1, 0]: without_unread in src/backends/metal/convolution.mm could be removed. Other "
+            "values, or an aborted process: it is needed.",
+            depthwise_with_unread_rows),
   };
 }
 

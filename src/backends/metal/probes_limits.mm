@@ -26,22 +26,99 @@ std::string wrong_of(size_t wrong, size_t count, const char* what) {
 
 // --- sizes -----------------------------------------------------------------------------------------------------------
 
-// Feed 2 GB of one-byte elements and read the last four. The placeholder is created first because MPSGraph may reject
+// Feed a large array of integers and read the last four. The placeholder is created first because MPSGraph may reject
 // it.
-std::string elements_beyond_2_31(MetalDevice& device) {
+template <class T>
+std::string last_four(MetalDevice& device, DType dtype, int64_t rows, int64_t width, const char* size) {
   Trial trial(device);
-  constexpr int64_t width = (int64_t{1} << 30) + 4;
-  MPSGraphTensor* x = [trial.graph placeholderWithShape:@[ @2, @(width) ] dataType:MPSDataTypeInt8 name:nil];
-  MPSGraphTensor* row = [trial.graph sliceTensor:x dimension:0 start:1 length:1 name:nil];
+  MPSGraphTensor* x = [trial.graph placeholderWithShape:@[ @(rows), @(width) ] dataType:data_type(dtype) name:nil];
+  MPSGraphTensor* row = [trial.graph sliceTensor:x dimension:0 start:rows - 1 length:1 name:nil];
   MPSGraphTensor* last = [trial.graph sliceTensor:row dimension:1 start:width - 4 length:4 name:nil];
   MPSGraphTensor* found = [trial.graph castTensor:last toType:MPSDataTypeInt32 name:nil];
-  const NDArray fed = device.allocate(DType::int8, {2, width});
-  for (int64_t i = 0; i < 4; ++i) fed.data()[2 * width - 4 + i] = static_cast<std::byte>(i + 1);
+  const NDArray fed = device.allocate(dtype, {rows, width});
+  T* const end = reinterpret_cast<T*>(fed.data()) + rows * width;
+  for (int i = 0; i < 4; ++i) end[i - 4] = static_cast<T>(i + 1);
   Fed* feeds = [NSMutableDictionary dictionary];
   feeds[x] = device.data_of(fed).data;
   const NDArray result = run_once(device, trial.graph, feeds, {{found, {DType::int32, Shape(Dims{1, 4})}}})[0];
   const auto* numbers = reinterpret_cast<const int32_t*>(result.data());
-  return cat("the last four of 2^31 + 8: ", list(std::vector<int32_t>(numbers, numbers + 4)));
+  return cat("the last four of ", size, ": ", list(std::vector<int32_t>(numbers, numbers + 4)));
+}
+
+constexpr int64_t two_30 = int64_t{1} << 30;
+
+std::string elements_beyond_2_31(MetalDevice& device) {
+  return last_four<int8_t>(device, DType::int8, 2, two_30 + 4, "2^31 + 8 elements");
+}
+
+// Whether the machine has at least 16 GB of memory, so that arrays of 4 GB leave enough for other programs.
+bool has_much_memory() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) >= 15e9;
+}
+const char* const little_memory = "not asked: this machine has less than 16 GB of memory";
+
+std::string elements_beyond_2_32(MetalDevice& device) {
+  if (!has_much_memory()) return little_memory;
+  return last_four<int8_t>(device, DType::int8, 4, two_30 + 4, "2^32 + 16 elements");
+}
+
+std::string bytes_beyond_2_32(MetalDevice& device) {
+  if (!has_much_memory()) return little_memory;
+  return last_four<int32_t>(device, DType::int32, 2, two_30 / 2 + 4, "2^32 + 32 bytes");
+}
+
+// The sum of a column and a row has more than 2^32 bytes. Read one number before that limit and the last two.
+std::string results_beyond_2_32(MetalDevice& device) {
+  if (!has_much_memory()) return little_memory;
+  constexpr int64_t rows = 32769, columns = 32776;
+  Trial trial(device);
+  std::vector<float> column(rows), row(columns);
+  for (size_t i = 0; i < column.size(); ++i) column[i] = static_cast<float>(i);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i) / 65536;
+  MPSGraphTensor* sum = [trial.graph additionWithPrimaryTensor:trial.fed(column, {rows, 1})
+                                               secondaryTensor:trial.fed(row, {1, columns})
+                                                          name:nil];
+  const NDArray found = trial.run({{sum, {DType::float32, Shape(Dims{rows, columns})}}})[0];
+  const auto* numbers = reinterpret_cast<const float*>(found.data());
+  std::vector<float> wrong;
+  for (const int64_t at : {int64_t{5}, two_30 - 1, two_30, rows * columns - 1}) {
+    const float wanted = column[static_cast<size_t>(at / columns)] + row[static_cast<size_t>(at % columns)];
+    wrong.push_back(numbers[at] - wanted);
+  }
+  return cat("errors at 5, 2^30 - 1, 2^30, and the end: ", list(wrong));
+}
+
+// On M1 and M2, large results of matmuls were reported as wrong.
+std::string large_products(MetalDevice& device) {
+  if ([device.device supportsFamily:MTLGPUFamilyApple9]) return "not asked: reported for M1 and M2 only";
+  constexpr int64_t rows = 9216, columns = 50304;  // as in pytorch/pytorch#122045; the result has 1.9 GB
+  Trial trial(device);
+  std::vector<float> column(rows), row(columns);
+  for (size_t i = 0; i < column.size(); ++i) column[i] = static_cast<float>(i % 7 + 1);
+  for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i % 5 + 1);
+  MPSGraphTensor* product = [trial.graph matrixMultiplicationWithPrimaryTensor:trial.fed(column, {rows, 1})
+                                                               secondaryTensor:trial.fed(row, {1, columns})
+                                                                          name:nil];
+  const NDArray found = trial.run({{product, {DType::float32, Shape(Dims{rows, columns})}}})[0];
+  const auto* numbers = reinterpret_cast<const float*>(found.data());
+  size_t wrong = 0, count = 0;
+  for (size_t i = 0; i < column.size(); i += 127)
+    for (size_t j = 0; j < row.size(); j += 61, ++count) wrong += numbers[i * row.size() + j] != column[i] * row[j];
+  return wrong_of(wrong, count, "numbers of an outer product of 9216 by 50304");
+}
+
+// Sort 2^22 + 1 rows of two numbers in descending order.
+std::string sorts_of_many_rows(MetalDevice& device) {
+  Trial trial(device);
+  constexpr int64_t rows = (int64_t{1} << 22) + 1;
+  std::vector<int32_t> pairs(static_cast<size_t>(2 * rows));
+  for (size_t i = 0; i < pairs.size(); i += 2) pairs[i] = 1;
+  MPSGraphTensor* x = [trial.graph reshapeTensor:trial.fed(pairs) withShape:@[ @(rows), @2 ] name:nil];
+  const std::vector<int32_t> order =
+      trial.values<int32_t>([trial.graph argSortWithTensor : x axis : 1 name : nil], { rows, 2 });
+  size_t wrong = 0;
+  for (size_t i = 0; i < order.size(); i += 2) wrong += order[i] != 1 || order[i + 1] != 0;
+  return wrong_of(wrong, static_cast<size_t>(rows), "rows");
 }
 
 std::string long_products(MetalDevice& device) {
@@ -355,6 +432,29 @@ std::vector<Probe> limit_probes(MetalDevice& device) {
             "[1, 2, 3, 4]: require_size in src/backends/metal/types.mm could allow more. Other values, or an aborted "
             "process: the limit is needed.",
             elements_beyond_2_31),
+      probe(device, "elements_beyond_2_32", "Does MPSGraph accept 2^32 elements or more?",
+            "2^32 + 16 bytes are fed and the last four are sliced; takes 4 GB, on machines with 16 GB",
+            "[1, 2, 3, 4]: if the probe of 2^31 elements agrees, require_size in src/backends/metal/types.mm needs no "
+            "limit of elements. Other values, or an aborted process: a limit is needed.",
+            elements_beyond_2_32),
+      probe(device, "bytes_beyond_2_32", "Does MPSGraph accept arrays of more than 2^32 bytes?",
+            "2^30 + 8 numbers of int32 are fed and the last four are sliced; takes 4 GB, on machines with 16 GB",
+            "[1, 2, 3, 4]: require_size in src/backends/metal/types.mm could allow more. Other values, or an aborted "
+            "process: the limit is needed.",
+            bytes_beyond_2_32),
+      probe(device, "results_beyond_2_32", "Does MPSGraph compute results of more than 2^32 bytes?",
+            "the sum of a column and a row in float32; takes 4 GB, on machines with 16 GB",
+            "[0, 0, 0, 0]: require_size in src/backends/metal/types.mm could allow more. Other values, or an aborted "
+            "process: the limit is needed.",
+            results_beyond_2_32),
+      probe(device, "large_products", "Are matmuls with results of more than a gigabyte correct on M1 and M2?",
+            "an outer product of small integers; takes 2 GB",
+            "0 wrong numbers: large_product in src/backends/metal/matrix.mm could be removed. More: it is needed.",
+            large_products),
+      probe(
+          device, "sorts_of_many_rows", "Does argSort support more than 2^22 rows?", "pairs in descending order",
+          "0 wrong rows: sorted_order in src/backends/metal/order.mm need not sort parts. More: the parts are needed.",
+          sorts_of_many_rows),
       probe(device, "long_products", "Are matmuls with a dimension above 32768 correct?",
             "2x40000 by 40000x2 matrices of ones",
             "[40000, 40000, 40000, 40000]: as on the CPU from macOS 14.4 on; on older systems, require_sound in "

@@ -34,6 +34,31 @@ std::string flip_of_z(MetalDevice& device) {
              gru_of_one_unit(device, true));
 }
 
+// Run a layer with one unit and no weights twice: FluidInference/FluidAudio#667.
+std::string recurrent_layers_again(MetalDevice& device) {
+  const auto twice = [](Trial& trial, MPSGraphTensor* states) {
+    const float first = trial.values(states, {1, 1, 1})[0];
+    return cat(first, " and ", trial.values(states, {1, 1, 1})[0]);
+  };
+  Trial rnn(device), lstm(device);
+  MPSGraphSingleGateRNNDescriptor* single_gate = [MPSGraphSingleGateRNNDescriptor descriptor];
+  single_gate.activation = MPSGraphRNNActivationNone;
+  NSArray<MPSGraphTensor*>* of_rnn = [rnn.graph singleGateRNNWithSourceTensor:rnn.fed(std::vector<float>{3}, {1, 1, 1})
+                                                              recurrentWeight:rnn.fed(std::vector<float>{0}, {1, 1})
+                                                                    initState:rnn.fed(std::vector<float>{0}, {1, 1})
+                                                                   descriptor:single_gate
+                                                                         name:nil];
+  MPSGraphLSTMDescriptor* four_gates = [MPSGraphLSTMDescriptor descriptor];
+  four_gates.produceCell = YES;
+  NSArray<MPSGraphTensor*>* of_lstm = [lstm.graph LSTMWithSourceTensor:lstm.fed({40, 40, 40, 40}, {1, 1, 4})
+                                                       recurrentWeight:lstm.fed(std::vector<float>(4), {4, 1})
+                                                             initState:lstm.fed(std::vector<float>{0}, {1, 1})
+                                                              initCell:lstm.fed(std::vector<float>{2}, {1, 1})
+                                                            descriptor:four_gates
+                                                                  name:nil];
+  return cat("RNN ", twice(rnn, of_rnn[0]), ", cell of the LSTM ", twice(lstm, of_lstm[1]));
+}
+
 }  // namespace
 
 std::vector<Probe> recurrent_probes(MetalDevice& device) {
@@ -44,6 +69,11 @@ std::vector<Probe> recurrent_probes(MetalDevice& device) {
             "GRU with flipZ = flip_z. 0 and 8: with flipZ inverted. 4: the order of the gates is r, z, o, and the "
             "weights must be reordered. Until this is known, GRU stays composed.",
             flip_of_z),
+      probe(device, "recurrent_layers_again", "Can a program with a recurrent layer of MPSGraph run twice?",
+            "an RNN and an LSTM of one unit",
+            "RNN 3 and 3, cell of the LSTM 3 and 3: native_layers_run_again in src/backends/metal/recurrent.mm could "
+            "return true on this system. An error, or an aborted process: layers must stay composed.",
+            recurrent_layers_again),
   };
 }
 

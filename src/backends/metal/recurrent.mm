@@ -4,13 +4,15 @@
 // MPSGraph's single-gate RNN and LSTM return states and cells; one matmul computes the gates from the previous states.
 // All forms that Apple does not document unambiguously are composed step by step: GRU, because two of Apple's comments
 // on flipZ contradict each other; layers with masks, whose shape is not documented; dtypes other than float32, whose
-// precision is not documented; and the gradients, whose training state is internal to MPSGraph. The order of the
-// results of `reverse` is not documented, so sequences are reversed here.
+// precision is not documented; and the gradients, whose training state is internal to MPSGraph. Since macOS 26, all
+// layers are composed, see native_layers_run_again. The order of the results of `reverse` is not documented, so
+// sequences are reversed here.
 #include "core/ops/recurrent.h"
 
 #include <functional>
 #include <optional>
 
+#include "backends/metal/availability.h"
 #include "backends/metal/formula.h"
 
 namespace mpsgraph::metal {
@@ -255,6 +257,13 @@ class Sequence {
 
 // --- forward ---------------------------------------------------------------------------------------------------------
 
+// Since macOS 26, the second run of a program with a recurrent layer of MPSGraph aborts the process on M5 ("JIT not
+// supported"): https://github.com/FluidInference/FluidAudio/issues/667. Other processors are not known to be safe.
+bool native_layers_run_again() {
+  if (METAL_AVAILABLE(26.0, 26.0)) return false;
+  return true;
+}
+
 class Forward : public Sequence {
  public:
   explicit Forward(Lowering& l)
@@ -264,7 +273,7 @@ class Forward : public Sequence {
 
   GraphTensors lower() {
     const bool is_plain = !operand("mask") && !operand("extra") && l.dtype() == DType::float32;
-    if (is_plain && cell.cell != Cell::gru) return native();
+    if (is_plain && cell.cell != Cell::gru && native_layers_run_again()) return native();
     std::vector<Terms> by_direction;
     for (int64_t d = 0; d < directions; ++d) by_direction.push_back(composed(d));
     return joined(by_direction);

@@ -11,11 +11,11 @@
 namespace {
 
 constexpr const char* names[] = {
-    "wrong_tanh",         "exponent_of_float16", "zero_weight_gradients", "changing_matmuls", "wrong_sums",
-    "abort_in_inverse",   "crash_in_sort",       "exception_in_gather",   "hang_in_scatter",  "lost_assignments",
-    "memory_leak",        "crash_at_exit",       "missing_selector",      "no_bfloat16",      "compiler_abort",
-    "slow_compilation",   "validation_failure",  "unsignaled_events",     "gpu_timeouts",     "no_device",
-    "wrong_pooling_node",
+    "wrong_tanh",         "exponent_of_float16",    "zero_weight_gradients", "changing_matmuls", "wrong_sums",
+    "abort_in_inverse",   "crash_in_sort",          "exception_in_gather",   "hang_in_scatter",  "lost_assignments",
+    "memory_leak",        "crash_at_exit",          "missing_selector",      "no_bfloat16",      "compiler_abort",
+    "slow_compilation",   "validation_failure",     "unsignaled_events",     "gpu_timeouts",     "no_device",
+    "wrong_pooling_node", "abort_of_large_tensors",
 };
 
 }  // namespace

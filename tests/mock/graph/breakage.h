@@ -6,6 +6,7 @@
 namespace mock {
 
 void break_building(NSString* kind, const std::vector<ResultType>& results);  // when an operation is added
+void break_size();  // when an operation is refused because a tensor is too large
 void break_compilation(MPSGraph* graph);
 void break_run();
 // Before an operation is evaluated; returns whether its evaluation is skipped.

@@ -52,6 +52,13 @@ void break_building(NSString* kind, const std::vector<ResultType>& results) {
       if (result.type == MPSDataTypeBFloat16) misuse(@"%@: data type bfloat16 is not supported on this device", kind);
 }
 
+void break_size() {
+  if (mock_is_broken("abort_of_large_tensors"))
+    end_process("MPSNDArray.mm:893: failed assertion `[MPSNDArray initWithDevice:descriptor:isTextureBacked:] Error: "
+                "total bytes "
+                "of NDArray > 2**32'");
+}
+
 void break_compilation(MPSGraph* graph) {
   if (mock_is_broken("slow_compilation") && contains(graph, @"convolution2D"))
     std::this_thread::sleep_for(std::chrono::seconds(4));

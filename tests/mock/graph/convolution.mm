@@ -327,15 +327,28 @@ void walk(const Convolution& c, Part& source, Part& weights, Part& result, const
 }
 
 // Where a Mac computes wrong results, the mock returns zeros: for kernels of 256 or more along an axis, for more than
-// 65536 channels before macOS 15.1, and for weight gradients over 65536 images or more.
+// 65536 channels before macOS 26, and for weight gradients over 65536 images or more.
 bool has_tall_kernel(const Convolution& c, const Dims& weights) {
   return std::any_of(c.weights_spatial.begin(), c.weights_spatial.end(),
                      [&](size_t axis) { return weights[axis] >= 256; });
 }
 bool has_many_channels(const Convolution& c, const Dims& source, const Dims& result) {
-  return mock_macos_version() < 15.1 && std::max(source[c.channel], result[c.channel]) > 65536;
+  return mock_macos_version() < 26 && std::max(source[c.channel], result[c.channel]) > 65536;
 }
 bool has_many_images(const Convolution& c, const Dims& source) { return source[c.image] >= 65536; }
+
+// MPSGraph subtracts the elements at the end of an axis that no window reads from the padding after it, and refuses a
+// negative padding.
+void require_read_source(const Convolution& c, const Dims& source, const Dims& weights) {
+  for (size_t i = 0; c.depthwise && i < c.strides.size(); ++i) {
+    const int64_t reach = (weights[c.weights_spatial[i]] - 1) * c.dilations[i] + 1;
+    const int64_t unread = (source[c.spatial[i]] + c.before[i] + c.behind[i] - reach) % c.strides[i];
+    if (unread > c.behind[i])
+      misuse(@"'mps.depthwise_conv_3d_data_gradient' op Invalid `explicit_padding` value %lld, all values should be "
+             @"non-negative",
+             (long long)(c.behind[i] - unread));
+  }
+}
 
 void require_real(const Value& a, const Value& b) {
   if (!is_real(a.type) || a.type != b.type)
@@ -383,6 +396,7 @@ MPSGraphTensor* add_data_gradient(MPSGraph* graph, NSString* kind, NSString* nam
     if (in[0].type == MPSDataTypeBFloat16) misuse(@"convolution: the gradient of bfloat16 fails on a Mac");
     if (r.dims != result_dims(c, s.dims, w.dims))
       misuse(@"convolution: incoming gradient %@ does not match source %@", text_of(in[0].dims), text_of(dims));
+    require_read_source(c, s.dims, w.dims);
     walk(c, s, w, r, [](double& source, double weight, double result) { source += result * weight; });
     return s.as(in[0].type, dims);
   });

@@ -17,14 +17,17 @@ namespace {
 // Raise if a Mac would abort the process or compute wrong results for tensors of this size.
 void require_size(NSString* kind, const ResultType& type) {
   double elements = 1;
+  NSString* rule = nil;
   for (const int64_t size : type.dims) {
-    if (size > INT32_MAX) misuse(@"%@: dimensions must not exceed INT_MAX, got shape %@", kind, text_of(type.dims));
+    if (size > INT32_MAX) rule = @"dimensions must not exceed INT_MAX";
     elements *= static_cast<double>(size);
   }
-  if (elements > static_cast<double>(INT32_MAX))
-    misuse(@"%@: a tensor must have fewer than 2^31 elements, got shape %@", kind, text_of(type.dims));
-  if (elements * static_cast<double>(element_bytes(type.type)) > 4294967296.0)
-    misuse(@"%@: a tensor must not exceed 2^32 bytes, got shape %@", kind, text_of(type.dims));
+  if (!rule && elements > static_cast<double>(INT32_MAX)) rule = @"a tensor must have fewer than 2^31 elements";
+  if (!rule && elements * static_cast<double>(element_bytes(type.type)) > 4294967296.0)
+    rule = @"a tensor must not exceed 2^32 bytes";
+  if (!rule) return;
+  break_size();
+  misuse(@"%@: %@, got shape %@", kind, rule, text_of(type.dims));
 }
 
 }  // namespace

@@ -130,7 +130,10 @@ bool is_attention(MPSGraphTensor* weights) {
                                                     name:(NSString*)name {
   if (is_attention(primary))
     misuse(@"matrixMultiplication: the attention pattern leaks memory, and returned NaN on macOS 15");
-  const bool transposed = made_by(primary, @"transpose") || made_by(secondary, @"transpose");
+  MPSGraphOperation* turned = made_by(secondary, @"transpose");
+  if (turned && is_attention(turned->inputs[0]))
+    misuse(@"matrixMultiplication: transposed attention weights fail to compile on macOS 26");
+  const bool transposed = made_by(primary, @"transpose") || turned;
   return add_one(self, @"matrixMultiplication", name, {primary, secondary}, [transposed](const Values& in) {
     for (const Value& value : in) require_matrices(@"matrixMultiplication", value);
     if (mock_macos_version() >= 27 && transposed && in[0].type == MPSDataTypeBFloat16 && in[0].rank() > 2)

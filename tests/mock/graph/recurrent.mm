@@ -8,10 +8,13 @@
 // order i, f, z, o, or i, z, f, o with forgetGateLast. Undocumented features raise: the order of results with
 // `reverse`, and the contents of a training state.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <memory>
 
 #include "graph/graph.h"
 #include "metal/mock_metal.h"
+#include "mock.h"
 
 using namespace mock;
 
@@ -133,6 +136,16 @@ void refuse(bool reverse, bool training) {
   if (training) misuse(@"recurrent: the contents of a training state are not documented");
 }
 
+// Since macOS 26, a recurrent layer aborts the process when it runs a second time on M5.
+Evaluate runs_once(Evaluate evaluate) {
+  const auto calls = std::make_shared<std::atomic<int>>(0);  // The first call finds the types of the results.
+  return [=](const Values& in) {
+    if (++*calls > 2 && mock_macos_version() >= 26 && mock_gpu_generation() >= 10)
+      misuse(@"GPURNNOps: failed assertion `JIT not supported'");
+    return evaluate(in);
+  };
+}
+
 }  // namespace
 
 @implementation MPSGraph (MockRecurrent)
@@ -147,7 +160,7 @@ void refuse(bool reverse, bool training) {
   const Layer layer{1, static_cast<bool>(descriptor.bidirectional), false,
                     [=](const std::vector<double>& sums, double&) { return activated(activation, sums[0]); }};
   return add(self, @"singleGateRNN", name, {source, weights, state},
-             [=](const Values& in) { return run_layer(layer, in); });
+             runs_once([=](const Values& in) { return run_layer(layer, in); }));
 }
 
 - (NSArray<MPSGraphTensor*>*)LSTMWithSourceTensor:(MPSGraphTensor*)source
@@ -165,10 +178,10 @@ void refuse(bool reverse, bool training) {
                       return activated(how.outputGateActivation, sums[3]) * activated(how.activation, c);
                     }};
   const bool gives_cell = how.produceCell;
-  return add(self, @"LSTM", name, {source, weights, state, cell}, [=](const Values& in) {
-    Values results = run_layer(layer, in);
-    if (!gives_cell) results.pop_back();
-    return results;
-  });
+  return add(self, @"LSTM", name, {source, weights, state, cell}, runs_once([=](const Values& in) {
+               Values results = run_layer(layer, in);
+               if (!gives_cell) results.pop_back();
+               return results;
+             }));
 }
 @end

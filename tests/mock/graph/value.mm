@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "graph/breakage.h"
 #include "metal/mock_metal.h"
 
 namespace mock {
@@ -235,6 +236,10 @@ Value::Value(MPSDataType type, Dims of) : type(type), dims(std::move(of)) {
   for (const int64_t size : dims)
     if (size <= 0) misuse(@"MPSGraph does not support tensors without elements, got shape %@", text_of(dims));
   const auto elements = static_cast<size_t>(count());
+  if (static_cast<double>(elements) * static_cast<double>(element_bytes(type)) > 4294967296.0) {
+    break_size();
+    misuse(@"a tensor must not exceed 2^32 bytes, got shape %@", text_of(dims));
+  }
   if (is_whole(type))
     elements_->wholes.resize(elements);
   else

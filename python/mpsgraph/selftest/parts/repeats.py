@@ -81,6 +81,17 @@ def broadcast_sum(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
     return g.addition(g.broadcast_to(x[0], (64, 32, 48)), x[1])
 
 
+def attention(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
+    """Build attention with a mask that is added to the scores."""
+    return g.scaled_dot_product_attention(x[0], x[1], x[2], x[3], scale=0.25)
+
+
+def transposed_attention(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
+    """Build attention over images with channels first, where the weights are transposed."""
+    scores = g.matrix_multiplication(g.swap_axes(x[0], -1, -2), x[1]) * 0.25
+    return g.matrix_multiplication(x[2], g.swap_axes(g.softmax(scores, -1), -1, -2))
+
+
 def softmax(g: mg.Graph, x: list[mg.Tensor]) -> mg.Tensor:
     """Build the softmax along the last axis."""
     return g.softmax(x[0], axis=-1)
@@ -106,6 +117,8 @@ PROGRAMS = (
     Program("matmul with a broadcast operand", ((1, 1), (1, 16)), matmul_of_broadcast),
     Program("sum with a broadcast operand", ((48,), (64, 32, 48)), broadcast_sum),
     Program("softmax", ((64, 1000),), softmax),
+    Program("attention of 12 sequences", (*3 * ((12, 2, 33, 16),), (33, 33)), attention),
+    Program("attention with transposed weights", 3 * ((2, 2, 16, 48),), transposed_attention),
 )
 
 

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "mock.h"
 #include "mps/core/image.h"
 
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -46,12 +47,16 @@ using namespace mock;
   if (offset % element_bytes(type) != 0) misuse(@"byte offset %lu must be a multiple of the element size", offset);
   if (offset + self.resourceSize > given.length)
     misuse(@"%lu bytes at offset %lu do not fit into a buffer of %lu bytes", self.resourceSize, offset, given.length);
+  const NSUInteger least = (self.resourceSize + 63) / 64 * 64;
+  if (mock_macos_version() >= 27 && offset + least > given.length)
+    misuse(@"[MPSNDArray, initWithBuffer:offset:descriptor:] Error: buffer is not large enough. Must be %lu bytes",
+           least);
   return self;
 }
 - (instancetype)initWithDevice:(id<MTLDevice>)device descriptor:(MPSNDArrayDescriptor*)descriptor {
   const size_t bytes =
       static_cast<size_t>(count_of(dims_of([descriptor getShape]))) * element_bytes(descriptor.dataType);
-  id<MTLBuffer> fresh = [device newBufferWithLength:bytes options:MTLResourceStorageModeShared];
+  id<MTLBuffer> fresh = [device newBufferWithLength:(bytes + 63) / 64 * 64 options:MTLResourceStorageModeShared];
   descriptor.preferPackedRows = YES;
   return [self initWithBuffer:fresh offset:0 descriptor:descriptor];
 }
