@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ._core import (
 )
 from ._display import shown
 from ._dtypes import as_dtype
+from ._fetched import by_target, remember_targets
 from .errors import GraphError
 from .ops._family import user_location
 from .ops.activation import Activation
@@ -138,6 +139,8 @@ class Graph(
         [[25.0]]
     """
 
+    _promotes = False  # Whether operators of tensors promote dtypes, as those of arrays do.
+
     @checked
     def __init__(self, seed: int = 0, *, text: str | _core.PackageContents | None = None) -> None:
         if text is None:
@@ -152,7 +155,18 @@ class Graph(
         self._repeated_states: list[Tensor] = []
         self._generator: np.random.Generator | None = None
         self._on_devices: dict[str | None, DeviceGraph] = {}
+        self._custom_gradients: list[Any] = []  # Records of mpsgraph._custom_gradients.
+        self._parsed = text is not None
         self._guest: Any = None  # Object of training/engine.py that currently holds the values of the variables.
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise AttributeError, which names the method that users of numpy or PyTorch mean."""
+        hint = ""
+        if not name.startswith("_"):
+            from ._names import graph_hint
+
+            hint = graph_hint(name, dir(type(self)))
+        raise AttributeError(f"'Graph' object has no attribute '{name}'{hint}")
 
     @property
     def generator(self) -> np.random.Generator:
@@ -196,6 +210,15 @@ class Graph(
         """
         tensors = [with_respect_to] if isinstance(with_respect_to, Tensor) else list(with_respect_to)
         self.set_location(user_location())
+        if self._custom_gradients or self._parsed:
+            from . import _custom_gradients as custom_gradients
+
+            reachable = [r for r in self._custom_gradients if r.results[0].operation.id <= of.operation.id]
+            if self._parsed:
+                custom_gradients.check_parsed(self, of, reachable)
+            if reachable:
+                found = custom_gradients.gradients(reachable, of, tensors, start, unconnected)
+                return dict(zip(tensors, found, strict=True))
         return dict(zip(tensors, _core.gradients(of, tensors, start, unconnected), strict=True))
 
     def verify(self) -> None:
@@ -437,7 +460,8 @@ class Graph(
             device: The device or its name. None, the default, means the default device.
             results: Dict from targets to contiguous, writable arrays to write to, or one array for a single target.
                 None, the default, allocates arrays.
-            descriptor: Handlers and events of the run. Defaults to None.
+            descriptor: Handlers and events of the run; handlers receive results that targets index, as in
+                `results[loss]`. Defaults to None.
             queue: Command queue to run on. None, the default, means the device's own queue.
             copy: Handling of feeds that cannot be shared: None, the default, copies them and counts the copies; False
                 raises ShapeError.
@@ -446,7 +470,8 @@ class Graph(
                 for `check`. This is slow. Defaults to False.
 
         Returns:
-            An Execution, which raises the errors of the run itself when it is waited for.
+            An Execution, which raises the errors of the run itself when it is waited for. `execution[tensor]` is the
+            array of a target, without waiting for its contents, for runs on other queues that wait for an event.
 
         Raises:
             GraphError: If a feed is missing, unknown, or belongs to another graph.
@@ -463,10 +488,12 @@ class Graph(
         _check_options("run_async", queue, descriptor, copy, check_finite)
         wanted, written = _listed(targets, results)
         keyed_by = targets if isinstance(targets, Tensor) else wanted
-        return self.on(device).run_async(
-            _by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy,
-            _CHECKED if check_finite else None, keyed_by=keyed_by,
-        )  # fmt: skip
+        with by_target(descriptor, wanted):
+            started = self.on(device).run_async(
+                _by_placeholder(feeds), wanted, target_operations, written, descriptor, queue, copy,
+                _CHECKED if check_finite else None, keyed_by=keyed_by,
+            )  # fmt: skip
+        return remember_targets(started, wanted)
 
     def encode(
         self,
@@ -524,9 +551,9 @@ class Graph(
         on = self.on(command_buffer.queue.device)
         options = _CHECKED if check_finite else None
         fed = _by_placeholder(feeds)
-        return _keyed(
-            targets, on.encode(command_buffer, fed, wanted, target_operations, written, descriptor, copy, options)
-        )
+        with by_target(descriptor, wanted):
+            made = on.encode(command_buffer, fed, wanted, target_operations, written, descriptor, copy, options)
+        return _keyed(targets, made)
 
     @checked
     def compile(

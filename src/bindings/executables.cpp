@@ -458,6 +458,10 @@ Raises:
     UnsupportedError: On other devices, and before macOS 14.0.
 
 Source: serializeToMPSGraphPackageAtURL:descriptor:.)")
+      .def_property_readonly("own_bytes", &Executable::own_bytes,
+                             "The bytes of memory that only this executable uses, such as constants.")
+      .def_property_readonly("shared_bytes", &Executable::shared_bytes,
+                             "The bytes of intermediate values, in memory that executables share.")
       .def("kernel_names", &Executable::kernel_names, "Return the names of the kernels, in execution order.")
       .def("plan", &Executable::plan, "Return a human-readable description of kernels, buffers, and offsets.");
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "bindings/bindings.h"
 #include "mpsgraph/runtime/process.h"
@@ -53,14 +54,19 @@ int drop_pending(void*) {
   return 0;
 }
 
+int drop_object(void* object) {
+  Py_DECREF(static_cast<PyObject*>(object));
+  return 0;
+}
+
 // Can be called on any thread, without the GIL. Before 3.12, Py_AddPendingCall reads the interpreter from the state of
 // the thread that has the GIL, and crashes if that state is being freed. The function used instead takes the
 // interpreter as an argument.
-void call_soon(int (*function)(void*)) {
+void call_soon(int (*function)(void*), void* argument = nullptr) {
 #if PY_VERSION_HEX >= 0x030c0000
-  Py_AddPendingCall(function, nullptr);
+  Py_AddPendingCall(function, argument);
 #else
-  _PyEval_AddPendingCall(PyInterpreterState_Main(), function, nullptr);
+  _PyEval_AddPendingCall(PyInterpreterState_Main(), function, argument);
 #endif
 }
 
@@ -69,10 +75,12 @@ void call_soon(int (*function)(void*)) {
 void release_object(PyObject* object) noexcept {
   if (!object || !Py_IsInitialized()) return;
   if (holds_gil()) return Py_DECREF(object);
-  {
+  try {
     Pending& of_process = pending();
     std::lock_guard lock(of_process.mutex);
     of_process.objects.push_back(object);
+  } catch (const std::bad_alloc&) {
+    return call_soon(drop_object, object);  // needs no memory; the object is never released if the queue is full
   }
   // If the interpreter's queue of pending calls is full, a later release or release_pending_objects() releases the
   // object.

@@ -27,6 +27,10 @@ void define_variable_access(DeviceGraphClass& graph) {
           py::arg("variables"),
           "Return copies of the values of variables, in their order, after all work that was committed to the device's "
           "default queue. The Metal device copies all of them in one program.")
+      .def_property_readonly(
+          "exclusive_accesses", &DeviceGraph::exclusive_accesses,
+          "The number of runs that assigned variables, of accesses to variables from the host, and of compilations. "
+          "While it does not change, no variable changes.")
       .def(
           "set_variables",
           [](DeviceGraph& self, const py::typing::Dict<Tensor, py::object>& values) {

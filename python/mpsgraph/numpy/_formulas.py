@@ -1,0 +1,104 @@
+"""Element-wise formulas that avoid the loss of digits or overflow of the plain expression.
+
+The functions take the graph and floating-point tensors. The PyTorch and JAX frontends use them, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._core import Tensor
+from ..errors import UnsupportedError
+from ..graph import Graph
+
+_BITS = {"float16": ("int16", 5.9604645e-08), "float32": ("int32", 1e-45), "float64": ("int64", 5e-324)}
+
+
+def log1p(g: Graph, x: Tensor) -> Tensor:
+    """Compute log(1 + x) by Kahan's formula log(u) x / (u - 1), where u is 1 + x after rounding. The error of u
+    cancels.
+
+    Where u is 1, the result is x.
+    """
+    u = x + 1.0
+    plain = g.logical_or(g.equal(u, 1.0), g.is_infinite(u))
+    rest = g.select(plain, g.constant(1.0, (), x.dtype), u - 1.0)
+    return g.select(plain, x, g.logarithm(u) * x / rest)
+
+
+def expm1(g: Graph, x: Tensor) -> Tensor:
+    """Compute exp(x) - 1. Near 0, the difference would lose digits, so 2 sinh(x / 2) exp(x / 2) is used."""
+    near = g.less_than(g.absolute(x), 1.0)
+    half = g.select(near, x * 0.5, g.constant(0.0, (), x.dtype))
+    return g.select(near, g.sinh(half) * g.exponent(half) * 2.0, g.exponent(x) - 1.0)
+
+
+def copysign(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+    size = g.absolute(x)
+    return g.select(g.signbit(y), -size, size)
+
+
+def nextafter(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+    """Compute the next float toward y by incrementing or decrementing the bits of x as an integer, which grows with the
+    magnitude of x.
+    """
+    if x.dtype.name not in _BITS:
+        raise UnsupportedError(f"nextafter supports float16, float32 and float64, got {x.dtype}: convert with astype")
+    integer, least_number = _BITS[x.dtype.name]
+    zeros = g.multiplication(g.cast(g.equal(x, y), x.dtype), 0.0)
+    x, y = (g.select(g.equal(zeros, 0.0), v, zeros) for v in (x, y))  # Broadcast to the common shape.
+    zero = g.equal(x, 0.0)
+    bits = g.reinterpret_cast(g.select(zero, g.constant(1.0, (), x.dtype), x), integer)
+    outwards = g.equal(g.greater_than(y, x), g.greater_than(x, 0.0))
+    moved = bits + g.select(outwards, g.constant(1, (), integer), g.constant(-1, (), integer))
+    moved = g.reinterpret_cast(moved, x.dtype)
+    least = g.constant(np.array(least_number, x.dtype.numpy))
+    moved = g.select(zero, g.select(g.greater_than(y, 0.0), least, -least), moved)
+    none = g.logical_or(g.is_nan(x), g.is_nan(y))
+    return g.select(none, x + y, g.select(g.equal(x, y), y, moved))
+
+
+def hypot(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+    """Compute sqrt(x^2 + y^2), scaled by the larger operand so that the squares neither overflow nor vanish."""
+    a, b = g.absolute(x), g.absolute(y)
+    high, low = g.maximum_with_nan_propagation(a, b), g.minimum_with_nan_propagation(a, b)
+    flat = g.logical_or(g.equal(high, 0.0), g.is_infinite(high))
+    ratio = low / g.select(flat, g.constant(1.0, (), x.dtype), high)
+    found = g.select(flat, high, high * g.square_root(g.square(ratio) + 1.0))
+    infinite = g.logical_or(g.is_infinite(x), g.is_infinite(y))
+    return g.select(infinite, g.constant(np.inf, (), x.dtype), found)
+
+
+def logaddexp(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+    """Compute log(exp(x) + exp(y)) from the larger operand and the difference of the operands."""
+    high = g.maximum_with_nan_propagation(x, y)
+    apart = g.absolute(x - y)
+    # The difference of equal infinities is NaN.
+    plain = g.logical_and(g.equal(x, y), g.is_infinite(x))
+    rest = log1p(g, g.exponent(-g.select(plain, g.constant(0.0, (), x.dtype), apart)))
+    return g.select(g.is_infinite(high), high, high + rest)
+
+
+def sinc(g: Graph, x: Tensor) -> Tensor:
+    """Compute sin(pi x) / (pi x). The result is 1 at 0."""
+    zero = g.equal(x, 0.0)
+    t = g.select(zero, g.constant(1.0, (), x.dtype), x) * np.pi
+    return g.select(zero, g.constant(1.0, (), x.dtype), g.sin(t) / t)
+
+
+def sign_of_complex(g: Graph, x: Tensor) -> Tensor:
+    """Compute x / |x|. The result is 0 where x is 0."""
+    size = g.absolute(x)
+    zero = g.equal(size, 0.0)
+    scale = g.reciprocal(g.select(zero, g.constant(1.0, (), size.dtype), size))
+    none = g.constant(0.0, (), size.dtype)
+    real, imaginary = (g.select(zero, none, part * scale) for part in (g.real_part(x), g.imaginary_part(x)))
+    return g.complex_tensor(real, imaginary)
+
+
+def remainder(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+    """Compute the remainder of x / y with the sign of y, which a remainder of 0 has, too."""
+    found = g.floor_modulo(x, y)
+    if not x.dtype.is_float:
+        return found
+    return g.select(g.equal(found, 0.0), copysign(g, found, y + x * 0.0), found)
