@@ -153,13 +153,28 @@ def gpt_steps() -> Example:
     model = GPT(11, features=16, layers=2)
     model(mg.Graph(seed=1).placeholder((1, -1), mg.int32))
     made = nn.Generator(model, max_length=12)
-    inputs = {"characters": made.tokens, "position": made.position, "temperature": made.temperature}
+    inputs = {"characters": made.tokens, "position": made.position, "keys": made.keys, "temperature": made.temperature}
     outputs = {"logits": made.logits, "next": nn.sampled(made.logits, made.temperature * 0.0, top_k=4)}
     cold = np.ones(1, np.float32)
     feeds = [
-        {"characters": np.int32([[3, 1, 4]]), "position": np.int32([0]), "temperature": cold},
-        {"characters": np.int32([[5]]), "position": np.int32([3]), "temperature": cold},
-        {"characters": np.int32([[2, 6]]), "position": np.int32([4]), "temperature": cold},
+        {
+            "characters": np.int32([[3, 1, 4]]),
+            "position": np.int32([0]),
+            "keys": np.arange(3, dtype=np.int32),
+            "temperature": cold,
+        },
+        {
+            "characters": np.int32([[5]]),
+            "position": np.int32([3]),
+            "keys": np.arange(4, dtype=np.int32),
+            "temperature": cold,
+        },
+        {
+            "characters": np.int32([[2, 6]]),
+            "position": np.int32([4]),
+            "keys": np.arange(6, dtype=np.int32),
+            "temperature": cold,
+        },
     ]
     return _example(made.graph, inputs, outputs, feeds)
 

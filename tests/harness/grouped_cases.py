@@ -81,6 +81,7 @@ class Cases(pytest.Item):
     def runtest(self) -> None:
         for case in self.cases:
             self.running.say(case.nodeid)
+            device.mg.random.seed(0)
             case.funcargs.update(case.callspec.params)
             case.funcargs.update({name: FRESH[name]() for name in FRESH if name in case.fixturenames})
             call = pytest.CallInfo.from_call(

@@ -77,6 +77,59 @@ def test_condition_on_a_length_selects_the_branch_that_shortens_it():
         np.testing.assert_array_equal(loaded(x), x[:512])
 
 
+@pytest.mark.parametrize("length", [0, 2])
+def test_branch_of_constant_length_is_selected_in_every_run(length):
+    """The other branch has the length of an input."""
+    then = branch("then", [node("Identity", ["empty"], ["t"])], ["t"])
+    otherwise = branch("else", [node("Identity", ["x"], ["e"])], ["e"])
+    choice = node("If", ["p"], ["y"], then_branch=then, else_branch=otherwise)
+    inputs = [value("x", FLOAT, ("s", 4)), value("p", BOOL, ())]
+    empty = np.zeros((length, 4), np.float32)
+    loaded = mg.onnx.load(model([choice], inputs, [value("y", FLOAT, None)], {"empty": empty}))
+    for flag, steps in ((True, 3), (False, 3), (False, 1), (True, 1), (False, length)):
+        x = np.ones((steps, 4), np.float32)
+        np.testing.assert_array_equal(loaded.run({"x": x, "p": np.array(flag)})["y"], empty if flag else x)
+
+
+@pytest.mark.parametrize("inner", ["weights", "branch", "loop"])
+def test_branches_that_contain_weights_or_control_flow_are_compared(inner):
+    """The values concatenated in one branch come from a matmul with weights, another If node, or a loop."""
+    nodes = {
+        "weights": [node("MatMul", ["x", "w"], ["z"])],
+        "branch": [
+            node(
+                "If", ["p"], ["z"],
+                then_branch=branch("yes", [node("Neg", ["x"], ["a"])], ["a"]),
+                else_branch=branch("no", [node("MatMul", ["x", "w"], ["b"])], ["b"]),
+            )
+        ],
+        "loop": [
+            node(
+                "Loop", ["n", ""], ["z"],
+                body=helper.make_graph(
+                    [node("MatMul", ["v", "w"], ["vw"]), node("Identity", ["c"], ["more"])], "body",
+                    [value("i", INT64, ()), value("c", BOOL, ()), value("v", FLOAT, ("s", 4))],
+                    [value("more", BOOL, ()), value("vw", FLOAT, ("s", 4))],
+                ),
+            )
+        ],
+    }  # fmt: skip
+    nodes["loop"][0].input[2:] = ["x"]
+    then = branch("then", [*nodes[inner], node("Concat", ["x", "z"], ["t"], axis=0)], ["t"])
+    otherwise = branch("else", [node("MatMul", ["x", "w"], ["e"])], ["e"])
+    choice = node("If", ["q"], ["y"], then_branch=then, else_branch=otherwise)
+    inputs = [value("x", FLOAT, ("s", 4)), value("p", BOOL, ()), value("q", BOOL, ()), value("n", INT64, ())]
+    w = np.arange(16, dtype=np.float32).reshape(4, 4)
+    loaded = mg.onnx.load(model([choice], inputs, [value("y", FLOAT, None)], {"w": w}))
+    for p in (True, False):
+        for q, steps in ((True, 3), (False, 3), (True, 1)):
+            x = np.ones((steps, 4), np.float32)
+            z = {"weights": x @ w, "branch": -x if p else x @ w, "loop": x @ w @ w}[inner]
+            feeds = {"x": x, "p": np.array(p), "q": np.array(q), "n": np.int64(2)}
+            wanted = np.concatenate([x, z]) if q else x @ w
+            np.testing.assert_array_equal(loaded.run(feeds)["y"], wanted)
+
+
 def test_branches_of_equal_lengths_stay_in_one_graph():
     then = branch("then", [helper.make_node("Neg", ["x"], ["t"])], ["t"])
     otherwise = branch("else", [helper.make_node("Slice", ["xx", "zero", "length"], ["e"])], ["e"])

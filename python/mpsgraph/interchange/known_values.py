@@ -123,8 +123,8 @@ class Known:
     ) -> list[tuple[int, ...] | None]:
         """Return the shapes that tensors would have if the inputs had the given static shapes.
 
-        The operations are copied to a scratch graph, which infers the shapes. A shape is None if it depends on values
-        or on control flow, or if an operation does not accept the sizes.
+        The operations are copied to a scratch graph, which infers the shapes. A shape is None if it depends on values,
+        or if an operation does not accept the sizes. Results of an `if` have a shape if both branches have that shape.
         """
         scratch, copies, done = Graph(), dict[Tensor, Tensor | None](), set[int]()
         for tensor in tensors:
@@ -143,10 +143,17 @@ class Known:
     ) -> Sequence[Tensor | None]:
         """Copy an operation to a scratch graph. Return None for each result if that is not possible."""
         nothing = [None] * len(operation.outputs)
-        if operation.kind in ("placeholder", "variable"):
+        if operation.kind in ("placeholder", "variable", "read"):
             x = operation.outputs[0]
             shape = sizes.get(x, x.shape)
             return nothing if shape is None else [scratch.placeholder(shape, x.dtype)]
+        if operation.kind == "if":
+            then, otherwise = (self.shapes_for_sizes(list(block.results), sizes) for block in operation.blocks)
+            shapes = [a if a == b else None for a, b in zip(then, otherwise, strict=True)]
+            return _placeholders(scratch, shapes, operation)
+        if operation.kind == "for":  # The values that a loop carries keep their shapes.
+            initial = [copies.get(x) for x in operation.inputs[len(operation.inputs) - len(operation.outputs) :]]
+            return _placeholders(scratch, [None if x is None else x.shape for x in initial], operation)
         inputs = [copies.get(x) for x in operation.inputs]
         known = [x for x in inputs if x is not None]
         if operation.blocks or operation.kind == "argument" or len(known) < len(inputs):
@@ -223,6 +230,12 @@ def _union(parts: list[Names]) -> Names:
     """
     largest = max(parts, key=len, default=_NOTHING)
     return largest if all(part <= largest for part in parts) else largest.union(*parts)
+
+
+def _placeholders(graph: Graph, shapes: Sequence[tuple[int, ...] | None], operation: Operation) -> list[Tensor | None]:
+    """Return placeholders of the given shapes with the types of an operation's results, or None without a shape."""
+    pairs = zip(shapes, operation.outputs, strict=True)
+    return [None if shape is None else graph.placeholder(shape, x.dtype) for shape, x in pairs]
 
 
 def _ordered(last: Operation, left_out: Collection[int] = ()) -> list[Operation]:

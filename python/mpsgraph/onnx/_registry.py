@@ -24,7 +24,7 @@ from .._core import DType, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
 from ..graph import Graph
 from ..interchange.data_dependent import DataDependent, ValueOfLoop
-from ..interchange.shapes import Sizes
+from ..numpy._sizes import Sizes
 from ._files import dtype_of
 from ._standard import REQUIRED
 

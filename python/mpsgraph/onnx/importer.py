@@ -294,7 +294,9 @@ class Importer:
 
         The shapes are compared for small and for large sizes. Every named dimension has a different size.
         """
-        if all(y.shape is not None and min(y.shape, default=0) >= 0 for y in results):
+        then, otherwise = (list(block.results) for block in results[0].operation.blocks)
+        # The type of `results` has the known sizes of either branch.
+        if all(y.shape is not None and min(y.shape, default=0) >= 0 for y in [*then, *otherwise]):
             return False
         sizes: dict[Tensor, list[int]] = {}
         of_name: dict[str, int] = {}
@@ -308,7 +310,6 @@ class Importer:
                 if size < 0:
                     name = (dims[axis].dim_param if axis < len(dims) else "") or f"{info.name}.{axis}"
                     sizes[x][axis] = of_name.setdefault(name, _SIZES[len(of_name) % len(_SIZES)])
-        then, otherwise = (list(block.results) for block in results[0].operation.blocks)
         dynamic = {x: [axis for axis, size in enumerate(x.shape or ()) if size < 0] for x in sizes}
         for factor in (1, 1000):
             scaled = {x: [n * factor if a in dynamic[x] else n for a, n in enumerate(sizes[x])] for x in sizes}

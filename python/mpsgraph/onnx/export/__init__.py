@@ -51,6 +51,7 @@ from . import (  # noqa: F401  enters the writers
 from ._graphs import remove_unused, value_info, write_operations
 from ._modules import module_as_model
 from ._writer import Writer, written_kinds
+from .packed import MICROSOFT
 
 OPSETS = range(18, 24)
 """Supported opset versions; 18 is the first in which reductions take their axes as operands."""
@@ -198,8 +199,10 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
     weights = {name for name in model.parameters if name in w.weights.values()} | set(kept)
     remove_unused(graph, weights)
     imports = [helper.make_opsetid("", opset)]
+    if any(node.domain == MICROSOFT for node in graph.node):
+        imports.append(helper.make_opsetid(MICROSOFT, 1))
     proto = helper.make_model(
-        graph, opset_imports=imports, producer_name="mpsgraph", ir_version=helper.find_min_ir_version_for(imports)
+        graph, opset_imports=imports, producer_name="mpsgraph", ir_version=helper.find_min_ir_version_for(imports[:1])
     )
     described_as = described(operations, model.inputs, model.outputs, updates, w.weights, graph)
     trained = {tensor.name for tensor in model.graph.trainable_variables}

@@ -9,12 +9,13 @@ import numpy as np
 from ..._core import Operation
 from ...interchange.export import NotExpressible, known_array, required_shape
 from ._writer import Writer, writes
+from .packed import packed_product
 
 
 @writes("matrix_multiplication")
 def matrix_multiplication(w: Writer, op: Operation) -> str:
-    """Export a matrix product as MatMul."""
-    return w.add("MatMul", *w.inputs(op))
+    """Export a matrix product as MatMul, or as MatMulNBits if its right operand is packed."""
+    return packed_product(w, op) or w.add("MatMul", *w.inputs(op))
 
 
 @writes("integer_matrix_multiplication")

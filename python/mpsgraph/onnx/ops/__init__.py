@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     machine_learning,
     microsoft,
     microsoft_attention,
+    microsoft_packed,
     microsoft_quantized,
     normalizations,
     ordering,

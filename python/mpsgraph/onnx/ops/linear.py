@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..._core import Tensor, int32
-from ...errors import GraphError, ShapeError, UnsupportedError
+from ..._core import Tensor
+from ...errors import ShapeError, UnsupportedError
+from ...numpy._einsum import contracted
 from .._registry import Node, Results, operator
 
 MOST_ROWS = 1024  # Maximum number of rows of a matrix whose determinant is computed.
@@ -84,124 +85,7 @@ def _scaled(node: Node, x: Tensor, factor: float) -> Tensor:
 
 @operator("Einsum", upto=28)
 def einsum(node: Node) -> Results:
-    """Translate Einsum by contracting operands pairwise and summing over the subscripts that the result lacks."""
-    tensors = node.tensors()
-    terms, output = _einsum_terms(node, tensors)
-    g = node.g
-    x, letters = _with_unique_letters(node, tensors[0], terms[0])
-    for i, (tensor, term) in enumerate(zip(tensors[1:], terms[1:], strict=True), 2):
-        y, others = _with_unique_letters(node, tensor, term)
-        needed = set(output).union(*terms[i:])
-        x, letters = _contracted(node, x, letters, y, others, needed)
-    gone = [i for i, letter in enumerate(letters) if letter not in output]
-    if gone:
-        x = g.squeeze(g.reduction_sum(x, gone), gone)
-        letters = [letter for letter in letters if letter in output]
-    return g.transpose(x, [letters.index(letter) for letter in output]) if letters != output else x
-
-
-def _einsum_terms(node: Node, tensors: list[Tensor]) -> tuple[list[list[str]], list[str]]:
-    """Return the equation's terms as lists of letters.
-
-    The axes of "..." are represented by numbers, counted from the end of the ellipsis.
-    """
-    equation = node.attribute("equation", "").replace(" ", "")
-    left, arrow, right = equation.partition("->")
-    texts = left.split(",")
-    if len(texts) != len(tensors):
-        raise GraphError(f"equation {equation!r} needs {len(texts)} operands, one per term, got {len(tensors)}")
-    dots, terms = 0, []
-    for text, tensor in zip(texts, tensors, strict=True):
-        before, ellipsis, behind = text.partition("...")
-        count = node.rank(tensor) - len(before) - len(behind)
-        if count < 0 or (count > 0 and not ellipsis):
-            raise ShapeError(
-                f"term {text!r} of equation {equation!r} does not match an operand of shape {tensor.shape}"
-            )
-        dots = max(dots, count)
-        terms.append([*before, *(str(i) for i in range(count - 1, -1, -1)), *behind])
-    spelled = [str(i) for i in range(dots - 1, -1, -1)]
-    if not arrow:
-        every = [letter for term in terms for letter in term]
-        return terms, spelled + sorted({v for v in every if every.count(v) == 1 and not v.isdigit()})
-    before, ellipsis, behind = right.partition("...")
-    output = [*before, *(spelled if ellipsis else []), *behind]
-    if len(set(output)) < len(output) or not set(output) <= {letter for term in terms for letter in term}:
-        raise GraphError(f"the result of equation {equation!r} must list each axis once, and only axes of operands")
-    return terms, output
-
-
-def _with_unique_letters(node: Node, x: Tensor, term: list[str]) -> tuple[Tensor, list[str]]:
-    """Take the diagonal of x along axes with the same letter.
-
-    Returns the tensor and its term with unique letters.
-    """
-    g = node.g
-    letters = list(term)
-    for letter in dict.fromkeys(term):
-        while letters.count(letter) > 1:
-            first = letters.index(letter)
-            second = letters.index(letter, first + 1)
-            numbers = g.constant(list(range(node.size(x, first))), dtype=int32)
-            row, column = (
-                g.reshape(numbers, [-1 if i == axis else 1 for i in range(len(letters))]) for axis in (first, second)
-            )
-            on_diagonal = g.select(g.equal(row, column), x, g.constant(0, dtype=x.dtype))
-            x = g.squeeze(g.reduction_sum(on_diagonal, second), [second])
-            del letters[second]
-    return x, letters
-
-
-def _contracted(
-    node: Node, a: Tensor, left: list[str], b: Tensor, right: list[str], needed: set[str]
-) -> tuple[Tensor, list[str]]:
-    """Contract two operands over the letters that are not in `needed`, with one batched matmul.
-
-    Returns the product and its letters.
-    """
-    g = node.g
-    a, left = _summed(node, a, left, needed | set(right))
-    b, right = _summed(node, b, right, needed | set(left))
-    common = [v for v in left if v in right]
-    inner = [v for v in common if v not in needed]
-    batch = [v for v in common if v in needed]
-    rows, columns = [v for v in left if v not in common], [v for v in right if v not in common]
-    if any(node.dims(a)[left.index(v)] != node.dims(b)[right.index(v)] for v in common):
-        return _multiplied(node, a, left, b, right, inner)
-    sizes = {v: node.dim(a, left.index(v)) for v in left} | {v: node.dim(b, right.index(v)) for v in right}
-
-    def matrices(x: Tensor, letters: list[str], *parts: list[str]) -> Tensor:
-        x = g.transpose(x, [letters.index(v) for v in (*batch, *parts[0], *parts[1])]) if letters else x
-        flat = [node.product(sizes[v] for v in part) for part in parts]
-        return node.reshape(x, [*(sizes[v] for v in batch), *flat])
-
-    product = matmul(node, matrices(a, left, rows, inner), matrices(b, right, inner, columns))
-    letters = [*batch, *rows, *columns]
-    return node.reshape(product, (sizes[v] for v in letters)), letters
-
-
-def _summed(node: Node, x: Tensor, letters: list[str], needed: set[str]) -> tuple[Tensor, list[str]]:
-    gone = [i for i, v in enumerate(letters) if v not in needed]
-    if not gone:
-        return x, letters
-    return node.g.squeeze(node.g.reduction_sum(x, gone), gone), [v for v in letters if v in needed]
-
-
-def _multiplied(
-    node: Node, a: Tensor, left: list[str], b: Tensor, right: list[str], inner: list[str]
-) -> tuple[Tensor, list[str]]:
-    """Contract two operands by broadcasting, multiplying, and summing.
-
-    Unlike a matmul, this supports letters for which one operand has size 1 and the other a larger size.
-    """
-    g = node.g
-    letters = [*left, *(v for v in right if v not in left)]
-    a = g.expand_dims(a, list(range(len(left), len(letters)))) if len(left) < len(letters) else a
-    order = [right.index(v) for v in letters if v in right]
-    b = g.transpose(b, order) if order else b
-    absent = [i for i, v in enumerate(letters) if v not in right]
-    b = g.expand_dims(b, absent) if absent else b
-    return _summed(node, g.multiplication(a, b), letters, set(letters) - set(inner))
+    return contracted(node, node.attribute("equation", ""), node.tensors())
 
 
 @operator("MatMulInteger", upto=10)

@@ -1,7 +1,7 @@
 """Translations of com.microsoft operators, which ONNX Runtime's optimizer creates by fusing ONNX operators.
 
 Each fused operator is expanded again, and mpsgraph's compiler applies its own fusion. Attention and 8-bit operators are
-in microsoft_attention.py and microsoft_quantized.py.
+in microsoft_attention.py, microsoft_packed.py, and microsoft_quantized.py.
 """
 
 from __future__ import annotations

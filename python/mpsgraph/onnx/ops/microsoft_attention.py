@@ -10,7 +10,7 @@ from .._registry import MICROSOFT, Node, Results, operator
 from ._compose import cast, folded
 
 
-def _heads(node: Node, x: Tensor, count: int) -> Tensor:
+def heads_of(node: Node, x: Tensor, count: int) -> Tensor:
     """Reshape (batch, steps, count * size) to (batch, count, steps, size)."""
     size = node.size(x, 2)
     if size % count:
@@ -19,13 +19,13 @@ def _heads(node: Node, x: Tensor, count: int) -> Tensor:
     return node.g.transpose(parts, [0, 2, 1, 3])
 
 
-def _joined_heads(node: Node, x: Tensor) -> Tensor:
+def joined_heads(node: Node, x: Tensor) -> Tensor:
     """Reshape (batch, heads, steps, size) to (batch, steps, heads * size)."""
     turned = node.g.transpose(x, [0, 2, 1, 3])
     return node.reshape(turned, [node.dim(x, 0), node.dim(x, 2), node.size(x, 1) * node.size(x, 3)])
 
 
-def _places(node: Node, x: Tensor, axis: int) -> Tensor:
+def places_of(node: Node, x: Tensor, axis: int) -> Tensor:
     """Return the indices 0, 1, 2, ... along an axis of x as an int32 tensor."""
     return node.g.cast(node.g.coordinate_along_axis(0, node.joined([node.dim(x, axis)])), int32)
 
@@ -37,20 +37,23 @@ def _added(node: Node, allowed: Tensor, like: Tensor) -> Tensor:
     return g.select(allowed, g.constant(0.0, dtype=like.dtype), g.constant(value, dtype=like.dtype))
 
 
-def _causal(node: Node, q: Tensor, k: Tensor) -> Tensor:
-    """Return an additive mask that hides keys after the query's position.
+def causal_mask(node: Node, q: Tensor, k: Tensor, window: int | None = None) -> Tensor:
+    """Return an additive mask that hides keys after the query's position, and those before its window.
 
     The last query is at the position of the last key.
     """
     g = node.g
-    before = g.subtraction(_length(node, k), _length(node, q))
-    rows = g.addition(g.expand_dims(_places(node, q, 2), 1), before)
-    allowed = g.less_than_or_equal_to(g.expand_dims(_places(node, k, 2), 0), rows)
+    before = g.subtraction(length_of(node, k), length_of(node, q))
+    rows = g.addition(g.expand_dims(places_of(node, q, 2), 1), before)
+    columns = g.expand_dims(places_of(node, k, 2), 0)
+    allowed = g.less_than_or_equal_to(columns, rows)
+    if window is not None:
+        allowed = g.logical_and(allowed, g.greater_than(columns, rows - window))
     lowest = {"float16": -65504.0}.get(str(q.dtype), -3.3e38)
     return g.select(allowed, g.constant(0.0, dtype=q.dtype), g.constant(lowest, dtype=q.dtype))
 
 
-def _length(node: Node, x: Tensor) -> Tensor:
+def length_of(node: Node, x: Tensor) -> Tensor:
     """Return the number of time steps of x as an int32 scalar."""
     size, g = node.dim(x, 2), node.g
     return g.reshape(g.cast(size, int32), ()) if isinstance(size, Tensor) else g.constant(size, dtype=int32)
@@ -64,7 +67,7 @@ def _masked(node: Node, i: int, q: Tensor, k: Tensor) -> Tensor | None:
     rank, batch = node.rank(mask), node.dims(q)[0]
     if rank == 1:
         mask = cast(node, mask, int32)
-        keys = g.expand_dims(_places(node, k, 2), 0)
+        keys = g.expand_dims(places_of(node, k, 2), 0)
         length = node.dims(mask)[0]
         if length == batch or length < 0 or batch < 0:  # The mask holds the number of keys per row.
             allowed = g.less_than(keys, g.expand_dims(mask, 1))
@@ -88,10 +91,10 @@ def _attended(node: Node, q: Tensor, k: Tensor, v: Tensor, masks: list[Tensor | 
     """Return the attention output of shape (batch, queries, heads * size)."""
     given = [cast(node, m, q.dtype) for m in masks if m is not None]
     if node.attribute("unidirectional", 0):
-        given.append(_causal(node, q, k))
+        given.append(causal_mask(node, q, k))
     mask = folded(given, node.g.addition) if given else None
     scale = node.attribute("scale", 0.0) or 1 / math.sqrt(node.size(q, 3))
-    return _joined_heads(node, node.g.scaled_dot_product_attention(q, k, v, mask, scale))
+    return joined_heads(node, node.g.scaled_dot_product_attention(q, k, v, mask, scale))
 
 
 @operator("Attention", upto=1, domain=MICROSOFT)
@@ -107,7 +110,7 @@ def attention(node: Node) -> Results:
     product = g.matrix_multiplication(x, weights)
     product = g.addition(product, node.tensor(2)) if node.has(2) else product
     sizes = node.attribute("qkv_hidden_sizes", [node.size(weights, 1) // 3] * 3)
-    q, k, v = (_heads(node, part, heads) for part in g.split(product, sizes, 2))
+    q, k, v = (heads_of(node, part, heads) for part in g.split(product, sizes, 2))
     present = None
     if node.has(4):
         past = node.tensor(4)
@@ -127,10 +130,10 @@ def multi_head_attention(node: Node) -> Results:
         q, k, v = (g.transpose(g.squeeze(part, [3]), [0, 2, 1, 3]) for part in g.split(x, 3, 3))
     # Operand 1 holds keys and values, with shape (batch, steps, heads, 2, size).
     elif node.has(1) and node.rank(node.tensor(1)) == 5:
-        q = _heads(node, x, heads)
+        q = heads_of(node, x, heads)
         k, v = (g.transpose(g.squeeze(part, [3]), [0, 2, 1, 3]) for part in g.split(node.tensor(1), 2, 3))
     elif node.has(1) and node.has(2):
-        q, k, v = (t if node.rank(t) == 4 else _heads(node, t, heads) for t in (x, node.tensor(1), node.tensor(2)))
+        q, k, v = (t if node.rank(t) == 4 else heads_of(node, t, heads) for t in (x, node.tensor(1), node.tensor(2)))
     else:
         raise GraphError("key and value are missing: pass both, or pack them into the query or the key")
     if node.has(3):
@@ -157,12 +160,12 @@ def rotary_embedding(node: Node) -> Results:
     flat = node.rank(x) == 3
     if flat:
         heads = heads or node.size(x, 2) // (part or 2 * node.size(cosines, 1))
-        x = _heads(node, x, heads)
+        x = heads_of(node, x, heads)
     part = part or node.size(x, 3)
     # The operand holds the position of the first time step.
     if node.dims(positions) == (1,) or node.rank(positions) == 1:
         first = g.reshape(cast(node, positions, int32), ())
-        positions = g.expand_dims(g.addition(_places(node, x, 2), first), 0)
+        positions = g.expand_dims(g.addition(places_of(node, x, 2), first), 0)
     cosine, sine = (g.expand_dims(g.gather(t, positions, 0, out_of_range="error"), 1) for t in (cosines, sines))
     turned, rest = g.slice_axis(x, 3, 0, part), None
     if node.size(x, 3) > part:
@@ -181,4 +184,4 @@ def rotary_embedding(node: Node) -> Results:
     else:
         y = g.concat([left, right], 3)
     y = y if rest is None else g.concat([y, rest], 3)
-    return _joined_heads(node, y) if flat else y
+    return joined_heads(node, y) if flat else y

@@ -1,0 +1,182 @@
+"""One token and a prompt of 512 tokens with a Llama of 8 layers of 512, whose weights have 32, 16, 8, and 4 bits.
+
+    python bench/packed_weights.py [mpsgraph | torch | mlx]
+
+The token is at position 50 of a cache for 4,096 tokens. Run the script once in an environment of each library. Times
+are the minimum and the median of many runs. The bound of a token is the time of reading the weights once, at the rate
+at which this machine sums a large array.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+WIDTH, LAYERS, HEADS, HIDDEN, VOCABULARY = 512, 8, 8, 1408, 8192
+POSITION, CAPACITY, PROMPT, GROUP = 50, 4096, 512, 64
+TOKENS, PROMPTS = 60, 4
+BITS = (32, 16, 8, 4)
+SHAPES = ((WIDTH, WIDTH),) * 4 + ((HIDDEN, WIDTH),) * 2 + ((WIDTH, HIDDEN),)
+Runs = tuple[Callable[[], object], Callable[[], object]]
+
+
+def weight_bytes(bits: int) -> float:
+    """Return the bytes of weights, scales, and biases that a token reads."""
+    count = LAYERS * sum(rows * columns for rows, columns in SHAPES) + VOCABULARY * WIDTH
+    return count * (bits / 8 + (8 / GROUP if bits < 16 else 0))
+
+
+def read_rate() -> float:
+    """Return the bytes per second at which two threads sum arrays that fit in no cache."""
+    import mpsgraph as mg
+
+    g = mg.Graph()
+    x = g.variable(np.ones((64, 1 << 20), np.float32))
+    executable = g.compile({}, [g.reduction_sum(x, 1)])
+    return (1 << 28) / min(timed(lambda: executable.run([]), 10))
+
+
+def timed(run: Callable[[], object], count: int) -> list[float]:
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def with_mpsgraph(bits: int) -> Runs:
+    import mpsgraph as mg
+    from mpsgraph.lm.engine import Engine
+
+    model = mg.lm.create(
+        {
+            "model_type": "llama", "vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": HIDDEN,
+            "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "max_position_embeddings": CAPACITY,
+            "tie_word_embeddings": False,
+        },
+        dtype="bfloat16" if bits == 16 else "float32",
+    ).eval()  # fmt: skip
+    if bits < 16:
+        mg.lm.quantize(model, bits, GROUP)
+    engine = Engine(model, 1, CAPACITY)  # type: ignore[arg-type]
+    prompt = np.arange(PROMPT, dtype=np.int32)[None]
+
+    def token() -> None:
+        engine.run(np.full((1, 1), 7, np.int32), np.full((1, 1), POSITION, np.int32))
+        engine.rewind(1)
+
+    def whole() -> None:
+        engine.reset()
+        engine.run(prompt, prompt)
+        first()
+
+    def first() -> Callable[[], None]:
+        engine.reset()
+        engine.run(prompt[:, :POSITION], prompt[:, :POSITION])
+        return token
+
+    return first(), whole
+
+
+def with_torch(bits: int) -> Runs:
+    import torch
+    from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
+
+    if bits < 16:
+        raise NotImplementedError
+    torch.set_num_threads(2)
+    dtype = torch.bfloat16 if bits == 16 else torch.float32
+    layers = [[torch.randn(shape, dtype=dtype) * 0.02 for shape in SHAPES] for _ in range(LAYERS)]
+    head, table = (torch.randn(VOCABULARY, WIDTH, dtype=dtype) * 0.02 for _ in range(2))
+    past = torch.randn(LAYERS, 2, 1, HEADS, POSITION, WIDTH // HEADS, dtype=dtype)
+
+    def run(tokens: Any, cached: bool) -> Any:
+        x, count = table[tokens], len(tokens)
+        for (q, k, v, o, gate, up, down), held in zip(layers, past, strict=True):
+            y = rms_norm(x, (WIDTH,))
+            parts = [linear(y, w).reshape(1, count, HEADS, -1).transpose(1, 2) for w in (q, k, v)]
+            if cached:
+                parts[1:] = [torch.cat([old, new], 2) for old, new in zip(held, parts[1:], strict=True)]
+            y = scaled_dot_product_attention(*parts, is_causal=not cached)
+            x = x + linear(y.transpose(1, 2).reshape(count, WIDTH), o)
+            y = rms_norm(x, (WIDTH,))
+            x = x + linear(silu(linear(y, gate)) * linear(y, up), down)
+        return linear(rms_norm(x[-1:], (WIDTH,)), head)
+
+    def guarded(count: int, cached: bool) -> Callable[[], object]:
+        tokens = torch.arange(count)
+
+        def once() -> object:
+            with torch.inference_mode():
+                return run(tokens, cached)
+
+        return once
+
+    return guarded(1, True), guarded(PROMPT, False)
+
+
+def with_mlx(bits: int) -> Runs:
+    import mlx.core as mx
+
+    def made(shape: tuple[int, int]) -> Callable[[Any], Any]:
+        w = mx.random.normal(shape) * 0.02
+        if bits < 16:
+            packed = mx.quantize(w, GROUP, bits)
+            mx.eval(packed)
+            return lambda x: mx.quantized_matmul(x, *packed, transpose=True, group_size=GROUP, bits=bits)
+        w = w.astype(mx.bfloat16 if bits == 16 else mx.float32)
+        mx.eval(w)
+        return lambda x: x @ w.T
+
+    layers = [[made(shape) for shape in SHAPES] for _ in range(LAYERS)]
+    head, dtype = made((VOCABULARY, WIDTH)), mx.bfloat16 if bits == 16 else mx.float32
+    past = (mx.random.normal((LAYERS, 2, 1, HEADS, POSITION, WIDTH // HEADS))).astype(dtype)
+    table, ones = mx.random.normal((VOCABULARY, WIDTH)).astype(dtype), mx.ones(WIDTH, dtype)
+
+    def run(count: int, cached: bool) -> None:
+        x = table[mx.arange(count)]
+        for i, (q, k, v, o, gate, up, down) in enumerate(layers):
+            y = mx.fast.rms_norm(x, ones, 1e-6)
+            parts = [p(y).reshape(1, count, HEADS, -1).transpose(0, 2, 1, 3) for p in (q, k, v)]
+            if cached:
+                parts[1:] = [mx.concatenate([past[i, j], parts[1 + j]], 2) for j in (0, 1)]
+            mask = None if cached else "causal"
+            y = mx.fast.scaled_dot_product_attention(*parts, scale=(WIDTH // HEADS) ** -0.5, mask=mask)
+            x = x + o(y.transpose(0, 2, 1, 3).reshape(count, WIDTH))
+            y = mx.fast.rms_norm(x, ones, 1e-6)
+            g = gate(y)
+            x = x + down(g * mx.sigmoid(g) * up(y))
+        mx.eval(head(mx.fast.rms_norm(x[-1:], ones, 1e-6)))
+
+    return lambda: run(1, True), lambda: run(PROMPT, False)
+
+
+LIBRARIES = {"mpsgraph": with_mpsgraph, "torch": with_torch, "mlx": with_mlx}
+
+
+def main(name: str) -> None:
+    rate = read_rate() if name == "mpsgraph" else 0.0
+    if rate:
+        print(f"reading: {rate / 1e9:.1f} GB/s")
+    for bits in BITS:
+        try:
+            token, prompt = LIBRARIES[name](bits)
+        except NotImplementedError:
+            continue
+        tokens, prompts = timed(token, TOKENS), timed(prompt, PROMPTS)
+        bound = f", bound {weight_bytes(bits) / rate * 1e3:.3f}" if rate else ""
+        print(
+            f"{name}, {bits} bits: token {min(tokens) * 1e3:.3f} ms (median {statistics.median(tokens) * 1e3:.3f}"
+            f"{bound}), prompt {min(prompts) * 1e3:.1f} ms (median {statistics.median(prompts) * 1e3:.1f})",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "mpsgraph")
