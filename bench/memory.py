@@ -1,4 +1,4 @@
-"""Peak resident memory of W1 and W2, in mpsgraph, PyTorch, and (for W2) MLX, each side in a separate process.
+"""Peak resident memory of W1, W2, and W13, in mpsgraph, PyTorch, and (for W2) MLX, each side in a separate process.
 
 Reported in total and without the memory that was resident after the imports. The target applies to the total, because a
 machine must have that much memory. The ratio compares with the peer mode that uses the least memory.
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import w1_digits
 import w2_resnet50
+import w13_adapters
 from measuring.options import Options, main, progress
 from measuring.report import OURS, Row, Spread
 from measuring.sides import Running, Side, ours, peer
@@ -21,10 +22,12 @@ LONG = 20.0  # Seconds after which no more steps, or samples, are started.
 MEASURED = {
     "W1": [ours("w1_digits.py", "Trainer"), ours("w1_digits.py", "graph")],
     "W2 float32": [ours("w2_resnet50.py", "Trainer")],
+    "W13": [ours("w13_adapters.py", "Trainer")],
 }
 PEERS: dict[str, dict[str, tuple[str, ...]]] = {
     "W1": {"PyTorch": w1_digits.TORCH_MODES},
     "W2 float32": {"PyTorch": w2_resnet50.TORCH_MODES, "MLX": ("compile",)},
+    "W13": {"PyTorch": w13_adapters.TORCH_MODES},
 }
 
 

@@ -106,6 +106,33 @@ def test_deep_copy_takes_current_parameter_values():
 
 
 @ways
+def test_copies_after_a_failed_copy_have_current_values(way):
+    """An exception that is kept keeps what a copy had read before it failed."""
+    model = nn.Sequential(nn.Linear(2), nn.Linear(2))
+    model(mg.Graph().placeholder((-1, 3)))
+    model.unsupported = iter([1])  # type: ignore[attr-defined]
+    vars(model)["unsupported"] = (i for i in ())
+    with pytest.raises(TypeError) as failed:
+        way(model)
+    assert failed.value is not None
+    for layer in model:
+        layer.load_state_dict({name: np.full_like(value, 5) for name, value in layer.state_dict().items()})
+    assert all((value == 5).all() for layer in model for value in way(layer).state_dict().values())
+
+
+def test_modules_pickled_together_share_the_new_graph_and_read_each_value_once():
+    first, second = nn.Linear(2), nn.Linear(2)
+    x = mg.Graph().placeholder((-1, 3))
+    first(x), second(x)
+    twins = pickle.loads(pickle.dumps((first, second)))
+    assert twins[0].weight.graph is twins[1].weight.graph is not first.weight.graph
+    for twin, original in zip(twins, (first, second), strict=True):
+        np.testing.assert_array_equal(twin.state_dict()["weight"], original.state_dict()["weight"])
+    again = pickle.loads(pickle.dumps(first))
+    assert len(again.weight.graph.variables) == 2, "the other module's variables are not pickled"
+
+
+@ways
 def test_graphs_and_models_can_be_copied(way):
     g = mg.Graph(seed=5)
     x, v = g.placeholder((-1, 2), name="x"), g.variable([1.0, 2.0], name="v")

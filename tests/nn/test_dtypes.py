@@ -10,7 +10,7 @@ LAYERS = {
     "GRU": lambda: nn.GRU(4, bidirectional=True),
     "GroupNorm": lambda: nn.GroupNorm(2),
     "InstanceNorm": lambda: nn.InstanceNorm(scale=True, center=True),
-    "LSTM": lambda: nn.LSTM(4, 2, dropout=0.2),
+    "LSTM": lambda: nn.LSTM(4, num_layers=2, dropout=0.2),
     "LayerNorm": nn.LayerNorm,
     "MultiheadAttention": lambda: nn.MultiheadAttention(8, 2, dropout=0.1),
     "PositionalEncoding": lambda: nn.PositionalEncoding(dropout=0.1),

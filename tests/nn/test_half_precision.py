@@ -101,8 +101,8 @@ def test_moving_averages_are_kept_in_float32(dtype):
         g.run({x: np.float32([[-296], [304]])}, y)
     state = norm.state_dict()
     assert state["moving_mean"].dtype == np.float32 and state["gamma"].dtype != np.float32
-    np.testing.assert_allclose(state["moving_mean"], 4 * (1 - 0.99**200), rtol=1e-4)
-    np.testing.assert_allclose(state["moving_variance"], 90_000 * (1 - 0.99**200) + 0.99**200, rtol=1e-2)
+    np.testing.assert_allclose(state["moving_mean"], 4 * (1 - 0.9**200), rtol=1e-4)
+    np.testing.assert_allclose(state["moving_variance"], 90_000 * (1 - 0.9**200) + 0.9**200, rtol=1e-2)
     frozen = g.run({x: np.float32([[304]])}, g.cast(norm.eval()(g.cast(x, dtype)), "float32")).item()
     assert frozen == pytest.approx(300.5 / np.sqrt(state["moving_variance"][0]), rel=2e-2)
 

@@ -209,3 +209,25 @@ def test_model_with_self_containing_list_can_be_trained():
     trainer = mg.Trainer(model, "mse")
     trainer.train_step(X, Y).wait()
     assert list(trainer.weights()) == ["0.weight", "0.bias"]
+
+
+def test_variable_assigned_before_a_layer_is_built_is_shared():
+    class Tied(nn.Module):
+        def __init__(self, outputs: int = 3):
+            self.first, self.second = nn.Linear(3), nn.Linear(outputs)
+
+        def forward(self, x):
+            h = self.first(x)
+            if self.second._graph is None:
+                self.second.weight = self.first.weight
+            return self.second(h)
+
+    x, y = np.ones((8, 3), np.float32), np.arange(8, dtype=np.int32) % 3
+    model = Tied()
+    mg.Trainer(model, optimizer="adam").fit(x, y, epochs=2, progress=False)
+    assert [path for path, _ in model.named_parameters()] == ["first.weight", "first.bias", "second.bias"]
+    state = model.state_dict()
+    expected = (x @ state["first.weight"] + state["first.bias"]) @ state["first.weight"] + state["second.bias"]
+    np.testing.assert_allclose(model(x), expected, rtol=1e-5)
+    with pytest.raises(mg.ShapeError, match=r"second.weight must have shape \(3, 4\), got .* of shape \(3, 3\)"):
+        Tied(4)(x)

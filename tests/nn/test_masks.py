@@ -45,7 +45,9 @@ def test_masks_of_several_inputs_are_combined_with_and():
     np.testing.assert_array_equal(both, (TOKENS != 0) & (TOKENS[::-1] != 0))
 
 
-@pytest.mark.parametrize("make", [lambda: nn.LSTM(4, 2, bidirectional=True), lambda: nn.GRU(4), lambda: nn.RNN(4)])
+@pytest.mark.parametrize(
+    "make", [lambda: nn.LSTM(4, num_layers=2, bidirectional=True), lambda: nn.GRU(4), lambda: nn.RNN(4)]
+)
 def test_recurrent_layers_ignore_masked_steps(make):
     g = mg.Graph()
     x, layer = embedded(g), make()

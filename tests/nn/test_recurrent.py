@@ -9,12 +9,12 @@ from mpsgraph import nn
 LAYERS = {
     "RNN": lambda: nn.RNN(4),
     "RNN_plain": lambda: nn.RNN(4, bias=False),
-    "RNN_relu": lambda: nn.RNN(2, 2, activation="relu", bidirectional=True, batch_first=False),
+    "RNN_relu": lambda: nn.RNN(2, num_layers=2, activation="relu", bidirectional=True, batch_first=False),
     "LSTM": lambda: nn.LSTM(2),
-    "LSTM_2_both": lambda: nn.LSTM(2, 2, bidirectional=True),
-    "LSTM_plain": lambda: nn.LSTM(2, 2, bias=False, batch_first=False),
+    "LSTM_2_both": lambda: nn.LSTM(2, num_layers=2, bidirectional=True),
+    "LSTM_plain": lambda: nn.LSTM(2, num_layers=2, bias=False, batch_first=False),
     "GRU": lambda: nn.GRU(2),
-    "GRU_2_both": lambda: nn.GRU(2, 2, bidirectional=True),
+    "GRU_2_both": lambda: nn.GRU(2, num_layers=2, bidirectional=True),
     "GRU_plain": lambda: nn.GRU(2, bias=False, bidirectional=True, batch_first=False),
 }
 
@@ -45,7 +45,7 @@ def test_recurrent_layer_call_returns_only_the_sequence(name):
 
 def test_sequence_split_in_two_equals_whole_sequence():
     g = mg.Graph(seed=1)
-    layer = nn.LSTM(3, 2)
+    layer = nn.LSTM(3, num_layers=2)
     x = g.constant(np.random.default_rng(0).normal(size=(2, 6, 4)).astype(np.float32))
     whole, _ = layer.with_state(x)
     first, state = layer.with_state(g.slice_axis(x, 1, 0, 3))
@@ -58,7 +58,7 @@ def test_sequence_split_in_two_equals_whole_sequence():
 def test_dropout_applies_between_recurrent_layers():
     g = mg.Graph(seed=1)
     x = g.constant(np.ones((1, 4, 3), np.float32))
-    layer = nn.GRU(50, 2, dropout=0.5)
+    layer = nn.GRU(50, num_layers=2, dropout=0.5)
     training, inference = layer(x), layer.eval()(x)
     first, second = (g.run({}, [training, inference]) for _ in range(2))
     assert (first[training].numpy() != second[training].numpy()).any()

@@ -157,6 +157,7 @@ def test_damaged_safetensors_files_raise(kind, tmp_path):
 
 
 def test_missing_safetensors_files_raise(tmp_path):
-    for path in (tmp_path, tmp_path / "none.safetensors", tmp_path / "none.json"):
+    invalid = tmp_path / ("long" * 100), tmp_path / "null\0character"
+    for path in (tmp_path, tmp_path / "none.safetensors", tmp_path / "none.json", *invalid):
         with pytest.raises(mg.errors.CheckpointError, match="cannot be read"):
             nn.load_safetensors(model(), path)

@@ -1,6 +1,8 @@
 """Test when callbacks are called and what they stop, save, and change."""
 
 import csv
+import re
+import sys
 import time
 
 import mpsgraph as mg
@@ -13,7 +15,7 @@ X = np.linspace(-1, 1, 16, dtype=np.float32)[:, None]
 
 
 def made(rate=0.1):
-    return mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(rate))
+    return mg.Trainer(nn.Linear(1), "mse", mg.optim.SGD(rate), seed=0)
 
 
 def test_callbacks_are_called_in_order():
@@ -111,13 +113,15 @@ def test_tensorboard_events_after_resumed_checkpoint_are_hidden(tmp_path):
     assert [e.step for e in events.Scalars("train/loss")] == [1, 2, 3]
 
 
-def test_progress_bar_uses_tqdm_auto(monkeypatch):
+def test_progress_bar_uses_tqdm_auto_on_terminals(monkeypatch, capsys):
     """tqdm.auto selects the notebook bar in notebooks."""
     shown = []
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
 
     class Bar:
-        def __init__(self, total, unit):
-            shown.append((total, unit))
+        def __init__(self, total, unit, leave, desc):
+            shown.append((total, unit, leave, desc))
 
         def update(self):
             shown.append("step")
@@ -130,12 +134,35 @@ def test_progress_bar_uses_tqdm_auto(monkeypatch):
 
     monkeypatch.setattr("tqdm.auto.tqdm", Bar)
     made().fit(X, X, epochs=2, batch_size=16)
-    assert shown == [(2, "step"), "step", ["loss"], "step", ["loss"], "closed"]
+    step = ["step", ["loss"], "closed"]
+    assert shown == [(1, "step", False, "epoch 1/2"), *step, (1, "step", False, "epoch 2/2"), *step]
+    assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_progress_bar_shows_validation_loss(capsys):
-    made().fit(X, X, epochs=2, validation=(X, X))
-    assert "val_loss=" in capsys.readouterr().err
+@pytest.mark.parametrize("without", ["terminal", "tqdm", "CI"])
+def test_one_plain_line_per_epoch_without_terminal_tqdm_or_in_ci(without, monkeypatch, capsys):
+    if without != "terminal":
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    if without == "CI":
+        monkeypatch.setenv("CI", "true")
+    else:
+        monkeypatch.delenv("CI", raising=False)
+    if without == "tqdm":
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    trainer = made()
+    history = trainer.fit(X, X, epochs=2, batch_size=8, validation=(X, X))
+    shown = capsys.readouterr()
+    assert "\r" not in shown.out + shown.err and shown.err == ""
+    lines = shown.out.splitlines()
+    for number, (line, epoch) in enumerate(zip(lines, history.epochs, strict=True), 1):
+        time = r"\d+\.\d+s"
+        expected = (
+            rf"epoch {number}/2 - 2 steps - {time} - loss: {epoch['loss']:.4g} - val_loss: {epoch['val_loss']:.4g}"
+        )
+        assert re.fullmatch(expected, line), line
+    trainer.fit(X, X, iterations=1, batch_size=8)
+    assert re.match(r"epoch 3 - 1 step - .*s - loss: ", capsys.readouterr().out)
 
 
 def test_plateau_scales_schedules_of_all_parameter_groups():
@@ -169,7 +196,7 @@ def phases(tmp_path, callbacks_of, epochs, metrics=(), at=5, optimizer=lambda: m
                 raise KeyboardInterrupt
 
     def trainer():
-        return mg.Trainer(nn.Linear(1), "binary_cross_entropy_with_logits", optimizer(), metrics)
+        return mg.Trainer(nn.Linear(1), "binary_cross_entropy_with_logits", optimizer(), metrics, seed=0)
 
     options = {"batch_size": 4, "validation": (X, Y), "progress": False}
     whole, own = trainer(), callbacks_of()

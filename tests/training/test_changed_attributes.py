@@ -36,11 +36,11 @@ LAYERS = {
     "DepthwiseConv2d": ((3,), IMAGES),
     "Embedding": ((9, 4), None),
     "Fold": (((8, 8), 2), (2, 49, 16)),
-    "GRU": ((4, 2), SEQUENCES),
+    "GRU": ({"hidden_size": 4, "num_layers": 2}, SEQUENCES),
     "GlobalAveragePooling2d": ((), IMAGES),
     "GroupNorm": ((2,), IMAGES),
     "InstanceNorm": ((), IMAGES),
-    "LSTM": ((4, 2), SEQUENCES),
+    "LSTM": ({"hidden_size": 4, "num_layers": 2}, SEQUENCES),
     "LayerNorm": ((), ROWS),
     "Linear": ((4,), ROWS),
     "MaxPool1d": ((2,), SEQUENCES),
@@ -51,8 +51,10 @@ LAYERS = {
     "PixelShuffle": ((2,), IMAGES),
     "PixelUnshuffle": ((2,), IMAGES),
     "PositionalEncoding": ((), (2, -1, 8)),
+    "QuantizedEmbedding": ((9, 64), None),
+    "QuantizedLinear": ((4,), (2, 64)),
     "RMSNorm": ((), ROWS),
-    "RNN": ((4, 2), SEQUENCES),
+    "RNN": ({"hidden_size": 4, "num_layers": 2}, SEQUENCES),
     "RandomCrop": ((6,), IMAGES),
     "RandomFlip": ((), IMAGES),
     "RandomRotation": ((20,), IMAGES),
@@ -72,6 +74,7 @@ LAYERS = {
 
 NOT_CALLED = {
     "Module": "the base class",
+    "LoRA": "contains another layer; tests/nn/test_adapters.py tests its settings",
     "Masking": "attaches a mask, which later layers use",
     "Sequential": "its layers are its only attribute",
     "TransformerDecoder": "a sequence of layers",
@@ -123,7 +126,7 @@ def alternative(name, value):
 
 def made(kind, arguments, shape, **options):
     """Create a layer in a new graph and call it. Return the layer and its input."""
-    layer = kind(*arguments, **options)
+    layer = kind(**arguments, **options) if isinstance(arguments, dict) else kind(*arguments, **options)
     g = mg.Graph()
     x = g.placeholder((2, 6), "int32") if shape is None else g.placeholder(shape)
     layer(*inputs_of(kind, x))
@@ -174,7 +177,8 @@ def test_changed_layer_attribute_takes_effect_or_raises(kind, name):
     assert after != before, f"{kind.__name__}.{name} = {value!r} neither took effect nor raised"
     signature = inspect.signature(kind)
     if name in signature.parameters:
-        constructed, x = made(kind, (), shape, **(signature.bind(*arguments).arguments | {name: value}))
+        named = arguments if isinstance(arguments, dict) else signature.bind(*arguments).arguments
+        constructed, x = made(kind, (), shape, **(named | {name: value}))
         assert after == operations_of(constructed, x), (
             "setting the attribute differs from passing it to the constructor"
         )
@@ -266,7 +270,7 @@ def trainer_with(name):
     model = nn.Sequential(nn.Linear(6), nn.Tanh(), nn.Linear(1))
     optimizer = OPTIMIZERS.get(name, getattr(optim, name))()
     precision = "float16" if name == "LossScaling" else "float32"
-    trainer = mg.Trainer(model, "mse", optimizer, precision=precision)
+    trainer = mg.Trainer(model, "mse", optimizer, precision=precision, seed=0)
     for _ in range(2):
         float(trainer.train_step(X, Y))
     return trainer
@@ -314,12 +318,15 @@ ATTRIBUTES = {
     "device": "nowhere",  # Raises; test_settings.py has no second device either.
     "check_finite": True,
     "ema_decay": 0.5,
+    "checkpoint_layers": "elsewhere",  # tests/training/test_checkpointed_layers.py
+    "low_precision_weights": "elsewhere",  # tests/training/test_low_precision_weights.py
     "learning_rate": 0.5,
     "step": 7,
     "history": mg.History(),
     "stopped": None,
 }
-"""Values of a trainer's attributes after the first batch, or "raises" for those that cannot change."""
+"""Values of a trainer's attributes after the first batch, "raises" for those that cannot change, and "elsewhere" for
+those whose effect another file tests."""
 
 EFFECTS = {
     "optimizer": lambda trainer, before: (
@@ -353,6 +360,10 @@ def public_attributes():
 def test_changed_trainer_attribute_takes_effect_or_raises(name):
     assert name in ATTRIBUTES, f"add an expectation for Trainer.{name}"
     trainer, before = linear(), linear()
+    if ATTRIBUTES[name] == "elsewhere":
+        with pytest.raises(mg.GraphError, match=name):
+            setattr(trainer, name, 3)
+        return
     if ATTRIBUTES[name] == "raises":
         with pytest.raises(mg.GraphError, match="cannot be changed"):
             setattr(trainer, name, 3)
@@ -376,6 +387,7 @@ METHODS = {
     "fit": "test_trainer_state.py",
     "forward": "adds operations to the graph",
     "load": "test_trainer_state.py",
+    "memory_estimate": "test_memory_estimate.py",
     "minimize": "raises outside of training_step",
     "optimize_for_inference": "this file",
     "predict": "test_settings.py",

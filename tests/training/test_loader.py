@@ -107,7 +107,7 @@ def test_loader_reads_dict_samples_and_memory_maps(tmp_path):
 def test_trainer_fits_from_a_loader():
     trainer = mg.Trainer(mg.nn.Sequential(mg.nn.Linear(11)), metrics=())
     history = trainer.fit(
-        mg.data.loaded(Samples(), 4, workers=2, transform=lambda s, _: (s[0], np.int32(s[1]))), 2, progress=False
+        mg.data.loaded(Samples(), 4, workers=2, transform=lambda s, _: (s[0], np.int32(s[1]))), epochs=2, progress=False
     )
     assert len(history.loss) == 6 and np.isfinite(history.loss).all()
 

@@ -1,5 +1,6 @@
 """Compare accumulating metrics with results of scikit-learn 1.9.1, which data/metrics/make.py writes."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -136,6 +137,95 @@ def test_nan_outputs_never_count_as_correct(name):
         right = {"binary_Precision": 1.0, "binary_Recall": 0.5, "binary_F1": 2 / 3, "binary_IoU": 0.5}
         wanted = 0.25 if name == "top_2" else right.get(name, 0.0)
         np.testing.assert_allclose(found, np.full(np.shape(found), wanted))
+
+
+@pytest.mark.parametrize("name", [*OF_CLASSES, *OF_SCORES, *OF_NUMBERS])
+def test_nan_labels_never_count_as_correct(name):
+    """Metrics of classes count samples with NaN labels as wrong. Metrics of scores and numbers are NaN."""
+    metric = (OF_CLASSES | OF_SCORES | OF_NUMBERS)[name]
+    for update in range(2 if name in OF_CLASSES else 1):
+        metric.reset()
+        outputs, labels = np.float32([0.2, 0.9, 0.8, 0.1]), np.float32([np.nan, 1, np.nan, 0])
+        if name in OF_CLASSES:
+            outputs, labels = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]], np.float32([0, 1, np.nan, 0])
+            if update:
+                labels = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]]
+                labels[2] = np.nan
+        metric.update(outputs[:1], labels[:1])
+        metric.update(outputs[1:], labels[1:])
+        found = metric.result()
+        if name == "confusion":
+            assert found.tolist() == [[2, 0, 0], [0, 1, 0], [0, 0, 0]] and metric.unlabelled.tolist() == [0, 0, 1]
+        elif name in ("auc", "average_precision", "mae", "rmse", "r2", "perplexity"):
+            assert np.isnan(found)
+        else:  # Sample 2 is a false positive of class 2, or of class 1 of two.
+            one_wrong = {"Precision": 3 / 4, "Recall": 1.0, "F1": 6 / 7, "IoU": 3 / 4}
+            kind, _, average = name.removeprefix("binary_").partition("_")
+            each = np.float64([1, 1, 0])
+            wanted = {"": 2 / 3 if kind == "F1" else 1 / 2 if kind != "Recall" else 1, "none": each, "weighted": 1}
+            wanted |= {"macro": 2 / 3, "micro": one_wrong.get(kind)}
+            right = {"accuracy": 3 / 4, "top_2": 3 / 4, "mean_iou": 2 / 3}
+            np.testing.assert_allclose(found, right.get(name, wanted.get(average)))
+
+
+def test_missing_labels_of_independent_classes_are_not_one_hot():
+    """The second row has two ones, so labels are independent, although others are NaN."""
+    accuracy = metrics.Accuracy()
+    accuracy.update(np.float32([[0.9, 0.2, 0.1], [0.8, 0.7, 0.1]]), np.float32([[1, np.nan, 0], [1, 1, np.nan]]))
+    assert accuracy.result() == pytest.approx(4 / 6)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "F1_macro", "mean_iou", "confusion", "top_2", "perplexity"])
+def test_labels_that_are_not_class_indices_raise(name):
+    for labels in ([0.5, 1.0], [np.inf, 0], [-1, 0]):
+        OF_CLASSES[name].reset()
+        with pytest.raises(mg.OutOfRangeError, match="labels must be class indices"):
+            OF_CLASSES[name].update(np.eye(2, 3), np.array(labels))
+
+
+def test_top_k_accuracy_ignores_labels_and_rejects_multilabel():
+    top = metrics.TopKAccuracy(1, ignore_index=-1)
+    top.update(np.float32([[0.1, 0.9], [0.1, 0.9], [0.1, 0.9]]), np.int32([-1, 0, 1]))
+    assert top.result() == 0.5
+    for labels in ([2, 0], [-2, 0]):
+        with pytest.raises(mg.OutOfRangeError, match="class indices from 0 to 1"):
+            top.update(np.eye(2), np.array(labels))
+    with pytest.raises(mg.ShapeError, match="any number of ones"):
+        top.update(np.eye(3), np.ones((3, 3), np.int32))
+
+
+def test_ranking_metrics_treat_equal_infinite_scores_as_ties():
+    """scikit-learn rejects infinite scores, so these replace them by the largest finite ones."""
+    scores, labels = np.float32([-np.inf, -np.inf, np.inf, np.inf]), np.int32([0, 1, 0, 1])
+    for metric, wanted in ((metrics.AUC(), 0.5), (metrics.AveragePrecision(), 0.5)):
+        metric.update(scores, labels)
+        assert metric.result() == wanted
+        metric.reset()
+        metric.update(scores[:0], labels[:0])
+        with pytest.raises(mg.GraphError, match="there is no result yet"):
+            metric.result()
+
+
+def test_metrics_named_by_strings_use_threshold_and_ignored_label_of_the_loss():
+    logits, labels = np.float32([[0.2], [0.4], [-1], [3]]), np.float32([[1], [1], [0], [1]])
+    trainer = mg.Trainer(mg.nn.PReLU(), "binary_cross_entropy_with_logits", metrics=["f1", "recall", "accuracy"])
+    assert trainer.evaluate(logits, labels)["f1"] == trainer.evaluate(logits, labels)["recall"] == 1
+    logits, labels = np.float32([[9, 0, 0], [0, 9, 0], [0, 0, 9]]), np.int32([2, 1, 2])
+    loss = functools.partial(mg.nn.losses.cross_entropy, ignore_index=1)
+    names = ["accuracy", "mean_iou", "top_1_accuracy"]
+    trainer = mg.Trainer(mg.nn.PReLU(), loss, metrics=names)
+    found = trainer.evaluate(logits, labels)
+    assert [found[name] for name in names] == pytest.approx([1 / 2, 1 / 4, 1 / 2])
+
+
+@pytest.mark.both_devices
+def test_accuracy_in_the_graph_counts_nan_labels_as_wrong():
+    g = mg.Graph()
+    outputs, labels = np.float32([[9, 0], [9, 0], [0, 9]]), np.float32([[np.nan, np.nan], [1, 0], [np.nan, 1]])
+    accuracy = metrics.accuracy(g.constant(outputs), g.constant(labels))
+    binary = metrics.binary_accuracy(g.constant(outputs), g.constant(labels))
+    results = g.run({}, [accuracy, binary])
+    assert results[accuracy].item() == pytest.approx(1 / 3) and results[binary].item() == 0.5
 
 
 @pytest.mark.both_devices

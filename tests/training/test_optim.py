@@ -354,3 +354,37 @@ def test_sgd_decoupled_weight_decay_matches_formula():
         momentum = 0.9 * momentum + 1
         value = value * (1 - RATE * 0.2) - RATE * momentum
         np.testing.assert_allclose(found, [value], rtol=1e-6)
+
+
+def test_first_matching_group_applies_and_merged_groups_combine():
+    options = {"0": {"learning_rate": 0.5}, "*.bias": {"learning_rate": 0.25, "weight_decay": 0.1}}
+    x, y = np.eye(2, dtype=np.float32), np.float32([[1], [2]])
+    for merge, decay in ((False, 0.0), (True, 0.1)):
+        model = mg.nn.Sequential(mg.nn.Linear(1, bias_initialiser=mg.nn.initialisers.ones))
+        groups = mg.optim.ParameterGroups(mg.optim.SGD(1.0), options, merge=merge)
+        trainer = mg.Trainer(model, "mse", groups)
+        before = trainer.evaluate(x, y) and {k: v.astype(np.float64) for k, v in trainer.weights().items()}
+        slope = 2 * (x @ before["0.weight"] + before["0.bias"] - y) / 2
+        trainer.train_step(x, y).wait()
+        after = trainer.weights()
+        np.testing.assert_allclose(after["0.weight"], before["0.weight"] - 0.5 * x.T @ slope, rtol=1e-5)
+        expected = before["0.bias"] - 0.5 * (slope.sum(0) + decay * before["0.bias"])
+        np.testing.assert_allclose(after["0.bias"], expected, rtol=1e-5)
+        assert groups.optimizer_of("0.bias").weight_decay == decay
+
+
+def test_merged_groups_freeze_and_follow_changed_options():
+    model = mg.nn.Sequential(mg.nn.Linear(2), mg.nn.Linear(1))
+    groups = mg.optim.ParameterGroups(mg.optim.SGD(0.5), {"*.bias": {"weight_decay": 0.5}, "0": None}, merge=True)
+    trainer = mg.Trainer(model, "mse", groups)
+    x, y = np.eye(2, dtype=np.float32), np.float32([[1], [2]])
+    start = trainer.evaluate(x, y) and trainer.weights()
+    trainer.train_step(x, y).wait()
+    changed = [path for path, value in trainer.weights().items() if (value != start[path]).any()]
+    assert changed == ["1.weight", "1.bias"]
+    groups.groups["*.bias"]["learning_rate"] = 0.0
+    before = trainer.weights()
+    trainer.train_step(x, y).wait()
+    assert [p for p, v in trainer.weights().items() if (v != before[p]).any()] == ["1.weight"]
+    with pytest.raises(mg.GraphError, match="merge=True, groups must be dicts"):
+        mg.optim.ParameterGroups(mg.optim.SGD(0.5), {"0": mg.optim.Adam()}, merge=True)

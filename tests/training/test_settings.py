@@ -70,7 +70,7 @@ def test_a_replaced_optimizer_takes_effect():
     for path in before:
         np.testing.assert_allclose(after[path], before[path] * 0.99 - 0.01 * slope[path], rtol=1e-5, atol=1e-6)
     with pytest.raises(mg.GraphError, match=r"Trainer\.optimizer must be an optimizer"):
-        trainer.optimizer = "adam"
+        trainer.optimizer = 3
 
 
 def test_an_option_inside_wrappers_and_groups_takes_effect():
@@ -377,6 +377,48 @@ def test_averages_of_frozen_layers_approach_their_weights():
     weights = trainer.weights()
     with trainer.averaged_weights():
         np.testing.assert_allclose(trainer.weights()["0.weight"], weights["0.weight"], rtol=1e-5)
+
+
+def frozen_from_the_start():
+    model = nn.Sequential(nn.Linear(6), nn.Tanh(), nn.Linear(1))
+    model[0].freeze()
+    trainer = mg.Trainer(model, "mse", mg.optim.SGD(0.05), ema_decay=0.5)
+    float(trainer.train_step(X, Y))
+    return trainer, model
+
+
+def weight_and_average(trainer):
+    now = trainer.weights()["0.weight"]
+    with trainer.averaged_weights():
+        return now, trainer.weights()["0.weight"]
+
+
+def test_average_of_a_layer_that_is_frozen_again_approaches_its_weights():
+    """The step that was built while the layer was frozen for the first time knew no average of it."""
+    trainer, model = frozen_from_the_start()
+    model[0].unfreeze()
+    for _ in range(2):
+        float(trainer.train_step(X, Y))
+    model[0].freeze()
+    weight, before = weight_and_average(trainer)
+    float(trainer.train_step(X, Y))
+    np.testing.assert_allclose(weight_and_average(trainer)[1], (weight + before) / 2, rtol=1e-6)
+    assert np.abs(weight - before).max() > 1e-6
+
+
+def test_checkpoint_saved_before_an_average_began_loads_after_it_has(tmp_path):
+    trainer, model = frozen_from_the_start()
+    trainer.save(tmp_path / "saved.safetensors")
+    saved = trainer.weights()["0.weight"]
+    model[0].unfreeze()
+    for _ in range(2):
+        float(trainer.train_step(X, Y))
+    trainer.load(tmp_path / "saved.safetensors")
+    np.testing.assert_array_equal(weight_and_average(trainer), [saved, saved])
+    float(trainer.train_step(X, Y))
+    weight, average = weight_and_average(trainer)
+    np.testing.assert_array_equal(average, weight)
+    assert np.abs(weight - saved).max() > 1e-6
 
 
 def test_check_finite_takes_effect():

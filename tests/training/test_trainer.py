@@ -186,7 +186,7 @@ def test_trainer_remains_usable_after_errors(dataset):
     images, labels = dataset
     trainer = make()
     with pytest.raises(mg.DTypeError, match=r"astype\('float32'\)"):
-        trainer.train_step(images.astype(float), labels)
+        trainer.train_step(images.astype(np.float16), labels)
     with pytest.raises(mg.GraphError, match="nothing to save"):
         trainer.save("never.safetensors")
     float(trainer.train_step(images[:10], labels[:10]))
@@ -196,7 +196,7 @@ def test_trainer_remains_usable_after_errors(dataset):
     with pytest.raises(mg.Error):
         trainer.train_step(images[:10], labels[:9])
     with pytest.raises(mg.DTypeError):
-        trainer.train_step(images[:10], labels[:10].astype(np.int64))
+        trainer.train_step(images[:10], labels[:10].astype(np.float32))
     assert_same(before, values_of(trainer))
     assert trainer.step == 1
     assert np.isfinite(float(trainer.train_step(images[:10], labels[:10])))
@@ -213,14 +213,13 @@ def test_trainer_remains_usable_after_errors(dataset):
         mg.Trainer(network(), loss=lambda outputs, labels: outputs).train_step(images, labels)
 
 
-def test_trainer_rejects_lists_as_data_and_invalid_epoch_counts(dataset):
+def test_trainer_accepts_lists_of_numbers_and_rejects_invalid_epoch_counts(dataset):
     x, y = dataset[0][:8], dataset[1][:8]
     trainer = make()
-    for call in (trainer.train_step, lambda x, y: trainer.evaluate([(x, y)]), lambda x, y: trainer.predict(x)):
-        with pytest.raises(mg.DTypeError, match=r"inputs must be an array, got a list: convert it with np\.asarray"):
-            call(x.tolist(), y)
-    with pytest.raises(mg.DTypeError, match="labels must be an array, got a list"):
-        trainer.train_step(x, y.tolist())
+    assert trainer.evaluate([(x.tolist(), y)]) == trainer.evaluate([(x, y)])
+    np.testing.assert_array_equal(trainer.predict(x.tolist()), trainer.predict(x))
+    with pytest.raises(mg.DTypeError, match=r"inputs '0' must be an array, got str: convert it with np\.asarray"):
+        trainer.train_step(["a"], y)
     for wrong in ({"epochs": 1.5}, {"epochs": 0}, {"iterations": 0}, {"iterations": "many"}):
         with pytest.raises(mg.GraphError, match=f"{next(iter(wrong))} must be an int of at least 1"):
             trainer.fit(dataset, progress=False, **wrong)
@@ -233,12 +232,12 @@ def test_wrong_dtype_raises_before_compiling_a_new_batch_size(dataset):
     trainer.train_step(images[:10], labels[:10]).wait()
     compiled = trainer.graph.cache.compiles
     for use in (trainer.predict, lambda x: trainer.train_step(x, labels[:12])):
-        with pytest.raises(mg.DTypeError, match=r"inputs must have the trainer.s dtype, float32, got float64"):
-            use(images[:12].astype(float))
-    with pytest.raises(mg.DTypeError, match=rf"labels are int64, but were {labels.dtype} in earlier batches"):
-        trainer.train_step(images[:12], labels[:12].astype(np.int64))
-    with pytest.raises(mg.DTypeError, match="labels are int64"):
-        trainer.evaluate((images, labels.astype(np.int64)))
+        with pytest.raises(mg.DTypeError, match=r"inputs must have the trainer.s dtype, float32, got float16"):
+            use(images[:12].astype(np.float16))
+    with pytest.raises(mg.DTypeError, match=rf"labels are float32, but were {labels.dtype} in earlier batches"):
+        trainer.train_step(images[:12], labels[:12].astype(np.float32))
+    with pytest.raises(mg.DTypeError, match="labels are float32"):
+        trainer.evaluate((images, labels.astype(np.float32)))
     assert trainer.graph.cache.compiles == compiled and trainer.step == 1
 
 
@@ -251,8 +250,10 @@ def test_invalid_data_models_optimizers_and_metrics_raise(dataset):
         make().evaluate([(images, labels, labels, labels)])
     with pytest.raises(mg.GraphError, match=r"model must be a module of mpsgraph\.nn"):
         mg.Trainer(lambda x: x)
-    with pytest.raises(mg.GraphError, match=r"optimizer must be an optimizer of mpsgraph\.optim.*'adam'"):
-        mg.Trainer(network(), optimizer="adam")
+    with pytest.raises(
+        mg.GraphError, match=r"optimizer must be an optimizer of mpsgraph\.optim.* a string or None, got 3"
+    ):
+        mg.Trainer(network(), optimizer=3)
 
     def loss(outputs, labels):
         return mg.nn.losses.mean_of_all(outputs)
@@ -380,7 +381,7 @@ def test_checkpoints_load_into_trainers_of_other_dtypes(tmp_path, dtype):
 def test_fit_shows_progress_and_history_plots(dataset, capsys):
     trainer = make()
     history = trainer.fit(dataset, iterations=5, validation=dataset)
-    assert "5/5" in capsys.readouterr().err
+    assert " - val_loss: " in capsys.readouterr().out
     figure_module = pytest.importorskip("matplotlib.figure")
     axes = history.plot(figure_module.Figure().subplots())
     labels = [text.get_text() for text in axes.get_legend().get_texts()]

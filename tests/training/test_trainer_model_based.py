@@ -100,7 +100,8 @@ class Sessions(RuleBasedStateMachine):
         optimizer = optim.SGD(rate)
         if kind == "adam":
             optimizer = optim.Adam(rate, beta1=0.9, beta2=0.99, epsilon=1e-3, corrected_epsilon=True)
-        return mg.Trainer(Parts(), "mse", optimizer, gradient_accumulation_steps=accumulation, ema_decay=ema_decay)
+        options = {"gradient_accumulation_steps": accumulation, "ema_decay": ema_decay, "seed": 0}
+        return mg.Trainer(Parts(), "mse", optimizer, **options)
 
     def teardown(self):
         if hasattr(self, "folder"):
@@ -132,7 +133,7 @@ class Sessions(RuleBasedStateMachine):
         x, y = BATCHES[0]
         if not self.trainer._specs:
             return
-        wrong = {"dtype": x.astype(np.float64), "rank": x[..., None], "features": x[:, :2]}[kind]
+        wrong = {"dtype": x.astype(np.float16), "rank": x[..., None], "features": x[:, :2]}[kind]
         with pytest.raises(mg.Error):
             self.trainer.train_step(wrong, y).wait()
 

@@ -216,6 +216,45 @@ def test_states_of_frozen_layers_survive_a_checkpoint(tmp_path, frozen_before_lo
     np.testing.assert_equal(other.weights(), trainer.weights())
 
 
+@pytest.mark.parametrize("frozen_before_loading", [False, True])
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_gradient_sums_of_layers_frozen_while_accumulating_survive_a_checkpoint(tmp_path, steps, frozen_before_loading):
+    """They are part of the next update if the layer is unfrozen before it; the next update resets them."""
+
+    def make(path=None):
+        trainer = mg.Trainer(
+            nn.Sequential(nn.Linear(6), nn.Tanh(), nn.Linear(1)),
+            "mse",
+            mg.optim.SGD(0.05, momentum=0.9),
+            gradient_accumulation_steps=3,
+            seed=0,
+        )
+        if path is not None:
+            if frozen_before_loading:
+                trainer.model[0].freeze()
+            trainer.load(path)
+            trainer.model[0].freeze()
+        return trainer
+
+    trainer, path = make(), tmp_path / "c.safetensors"
+    for _ in range(4):
+        trainer.train_step(X, Y).wait()
+    trainer.model[0].freeze()
+    trainer.save(path)
+    other = make(path)
+    for each in (trainer, other):
+        for _ in range(steps):
+            each.train_step(X, Y).wait()
+    other.save(path)
+    third = make(path)
+    for each in (trainer, other, third):
+        each.model[0].unfreeze()
+        for _ in range(4):
+            each.train_step(X, Y).wait()
+    np.testing.assert_equal(other.weights(), trainer.weights())
+    np.testing.assert_equal(third.weights(), trainer.weights())
+
+
 def test_checkpoint_contains_the_replacement_optimizer(tmp_path):
     trainer = perceptron(mg.optim.SGD(0.05, momentum=0.9))
     trainer.train_step(X, Y).wait()

@@ -54,10 +54,10 @@ class Batches:
         self.arrays = tuple(np.asarray(array) for array in dataset)
         lengths = {len(array) if array.ndim else -1 for array in self.arrays}
         if len(lengths) != 1 or -1 in lengths:
-            shapes = ", ".join(str(array.shape) for array in self.arrays)
+            shapes = ", ".join(str(array.shape) for array in self.arrays[:4]) + ", ..." * (len(self.arrays) > 4)
             raise ShapeError(
                 "the arrays of a dataset, such as inputs and labels, must have equal lengths, "
-                f"got {f'shapes {shapes}' if shapes else 'no arrays'}"
+                f"got {f'shapes {shapes}' if shapes else 'no arrays'}: stack a list of samples with np.stack"
             )
         if batch_size < 1:
             raise ShapeError(f"batch_size must be at least 1, got {batch_size}")

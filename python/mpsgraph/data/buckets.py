@@ -21,8 +21,28 @@ Sequences = Sequence[np.ndarray]
 _SHORTEST = 8  # First boundary if no boundaries are given.
 
 
+class BatchesByLength(Batches):
+    """Base class of data sets each of whose batches has rows of one bucket, a range of lengths."""
+
+    def _divide(self, boundaries: np.ndarray | Sequence[int], lengths: np.ndarray | Sequence[int]) -> None:
+        """Divide rows among buckets by their lengths; `boundaries` are the increasing largest lengths."""
+        bucket_of = np.searchsorted(boundaries, lengths)
+        self._buckets = [np.flatnonzero(bucket_of == i) for i in range(len(boundaries))]
+
+    def __len__(self) -> int:
+        """Return the number of batches in an epoch."""
+        return sum(self._count(len(bucket)) for bucket in self._buckets)
+
+    def _picks(self) -> Sequence[np.ndarray]:
+        generator, picks = self._generator(), []
+        for bucket in self._buckets:
+            order = generator.permutation(bucket) if self.shuffle else bucket
+            picks += [order[i * self.batch_size : (i + 1) * self.batch_size] for i in range(self._count(len(bucket)))]
+        return [picks[i] for i in generator.permutation(len(picks))] if self.shuffle else picks
+
+
 @checked
-class Buckets(Batches):
+class Buckets(BatchesByLength):
     """Iterable over batches of sequences of similar length, as returned by `bucketed`.
 
     Each iteration goes through one epoch; the next iteration continues with the next epoch, or where an unfinished
@@ -82,20 +102,8 @@ class Buckets(Batches):
         if batch_size < 1:
             raise ShapeError(f"batch_size must be at least 1, got {batch_size}")
         self.with_lengths = with_lengths
-        bucket_of = np.searchsorted(self.boundaries, self.lengths)
-        self._buckets = [np.flatnonzero(bucket_of == i) for i in range(len(self.boundaries))]
+        self._divide(self.boundaries, self.lengths)
         self._begin(len(self.lengths), batch_size, shuffle, seed, drop_last)
-
-    def __len__(self) -> int:
-        """Return the number of batches in an epoch."""
-        return sum(self._count(len(bucket)) for bucket in self._buckets)
-
-    def _picks(self) -> Sequence[np.ndarray]:
-        generator, picks = self._generator(), []
-        for bucket in self._buckets:
-            order = generator.permutation(bucket) if self.shuffle else bucket
-            picks += [order[i * self.batch_size : (i + 1) * self.batch_size] for i in range(self._count(len(bucket)))]
-        return [picks[i] for i in generator.permutation(len(picks))] if self.shuffle else picks
 
     def _batch(self, picked: np.ndarray) -> tuple[np.ndarray, ...]:
         steps = int(self.boundaries[np.searchsorted(self.boundaries, self.lengths[picked[0]])])

@@ -5,6 +5,9 @@ module's variables, with input sizes inferred from the tensor; later calls share
 padding, and defaults follow MPSGraph and Keras.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
+from . import eager as _eager  # noqa: F401  # For calls of modules with arrays.
 from . import initialisers, losses, metrics
 from .activations import (
     CELU,
@@ -29,8 +32,10 @@ from .activations import (
     Tanhshrink,
 )
 from .activations_piecewise import Hardshrink, Hardsigmoid, Hardswish, Hardtanh, ReLU6, Softshrink, Threshold
+from .adapters import LoRA
 from .attention import MultiheadAttention, PositionalEncoding
 from .augmentation import ColorJitter, Cutout, RandomCrop, RandomFlip, RandomRotation, mixup
+from .checkpointing import checkpoint
 from .convolution import Conv1d, Conv2d, Conv3d, DepthwiseConv2d, Fold, SeparableConv2d, Unfold
 from .convolution_transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .embedding import Embedding, Masking
@@ -38,7 +43,7 @@ from .generation import Generator, generate, sampled
 from .key_value_cache import KeyValueCache
 from .layers import Dropout, Flatten, Identity, Linear, SpatialDropout, Unflatten
 from .masks import mask_of, set_mask
-from .module import Module, Sequential
+from .module import Module
 from .normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from .pooling import (
     AdaptiveAvgPool2d,
@@ -50,11 +55,23 @@ from .pooling import (
     MaxPool2d,
     MaxPool3d,
 )
-from .positions import LinearPositions, RelativePositions, RotaryPositions
+from .positions import LinearPositions, RelativePositions
+from .quantized import QuantizedEmbedding, QuantizedLinear
 from .recurrent import GRU, LSTM, RNN
 from .resampling import PixelShuffle, PixelUnshuffle, ReflectionPad2d, ReplicationPad2d, Upsample, ZeroPad2d
+from .rotary import RotaryPositions
+from .sequential import Sequential
 from .transformer import TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
 from .weights import load_safetensors, load_torch, to_torch
+
+if not TYPE_CHECKING:  # Type checkers report unknown names.
+
+    def __getattr__(name: str) -> NoReturn:
+        """Raise AttributeError, which names the counterpart of a name of PyTorch or Keras."""
+        from .._names import no_attribute
+
+        no_attribute(__name__, name)
+
 
 __all__ = [
     "AdaptiveAvgPool2d",
@@ -93,6 +110,7 @@ __all__ = [
     "LSTM",
     "LayerNorm",
     "LeakyReLU",
+    "LoRA",
     "Linear",
     "LinearPositions",
     "LogSigmoid",
@@ -108,6 +126,8 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "PositionalEncoding",
+    "QuantizedEmbedding",
+    "QuantizedLinear",
     "RMSNorm",
     "RNN",
     "RandomCrop",
@@ -142,6 +162,7 @@ __all__ = [
     "Unfold",
     "Upsample",
     "ZeroPad2d",
+    "checkpoint",
     "generate",
     "initialisers",
     "load_safetensors",

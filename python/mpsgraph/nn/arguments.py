@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from .._checks import is_int
 from .._display import shown
-from ..errors import GraphError
+from ..errors import ArgumentError, GraphError
 from ..ops._padding import Padding
 
 T = TypeVar("T")
@@ -46,3 +46,27 @@ def padding_of(padding: int | Padding, axes: int) -> Padding:
         pairs = tuple((number, number) for number in numbers)
         return pairs[0] if axes == 1 else pairs
     return cast("Padding", padding)
+
+
+_KERNELS = (1, 2, 3, 4, 5, 7, 9, 11)
+"""Sizes of windows that are not mistaken for numbers of channels."""
+_CHANNELS = 4
+"""Largest number of filters of a 1-D convolution whose wide window is taken for a mistake; signals have wide ones."""
+
+
+def require_kernel_size(module: Any) -> None:
+    """Raise ArgumentError if a convolution's positional sizes look like PyTorch's (in_channels, out_channels).
+
+    `Conv2d(3, 16)` would otherwise be 3 filters of 16 x 16 pixels.
+    """
+    given: Sequence[Any] = module._arguments.positional if module._arguments else ()
+    if len(given) != 2 or not all(is_int(size) for size in given):
+        return
+    filters, kernel = given
+    if kernel > filters and kernel not in _KERNELS and (module.axes > 1 or filters <= _CHANNELS):
+        name = type(module).__name__
+        raise ArgumentError(
+            f"{name}({filters}, {kernel}) would have {filters} filters with a window of {kernel}: the number of input "
+            f"channels is inferred from the first call, so for {kernel} filters write {name}({kernel}, "
+            f"kernel_size=...), and for such a window {name}({filters}, kernel_size={kernel})"
+        )

@@ -6,18 +6,21 @@ Data has the batch first by default, as in Keras. Masks follow PyTorch: True, or
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 
 import numpy as np
 
+from .._checks import Positive, Size
 from .._core import Tensor, bool_, float32
+from .._display import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from ..precision.mixed_precision import autocast_dtype
-from .initialisers import Initialiser
+from .initialisers import Initialiser, Normal
 from .key_value_cache import KeyValueCache
 from .layers import Dropout, Linear, shape_of_sizes, size_in_run, size_of
 from .masks import mask_of
-from .module import Module, graph_of
-from .positions import AttentionPositions, places_from
+from .module import Module, graph_of, is_built
+from .positions import AttentionPositions, distances, places_from
 
 
 def added_mask(mask: Tensor, like: Tensor) -> Tensor:
@@ -70,13 +73,13 @@ class MultiheadAttention(Module):
     """Multi-head scaled dot-product attention between linear projections.
 
     The layers query, key, and value project their inputs, which are then split into heads. Each head computes softmax(q
-    k^T / sqrt(embed_dim / num_heads) + mask) v. The heads are concatenated and projected by the layer output.
+    k^T / sqrt(head_dim) + mask) v. The heads are concatenated and projected by the layer output.
 
     If all keys of a query are masked, as in a padding row, the attention result is zero, so the output for this query
     is the bias of the output projection, and no gradient flows through the query.
 
     Args:
-        embed_dim: Number of output features, a multiple of num_heads.
+        embed_dim: Number of output features, a multiple of num_heads unless head_dim is passed.
         num_heads: Number of attention heads.
         dropout: Probability of dropping an attention weight in training mode, in [0, 1). Defaults to 0.
         bias: Whether the four projections have biases. Defaults to True.
@@ -85,19 +88,35 @@ class MultiheadAttention(Module):
             consecutive query heads (grouped-query attention, PyTorch's enable_gqa). None, the default, means num_heads.
         positions: Position encoding used when queries and keys are compared, such as RotaryPositions. Defaults to none.
         weight_initialiser: Initializer of the projection weights. Glorot uniform if None, the default.
+        head_dim: Number of features of each head. None, the default, means embed_dim / num_heads.
+        qkv_bias: Whether the layers query, key, and value have biases. None, the default, means bias.
+        output_bias: Whether the layer output has a bias. None, the default, means bias.
+        qk_norm: Normalization of the features of each head's queries and keys, applied before the position encoding: a
+            module that has not been called, such as RMSNorm(), of which queries and keys get a copy each. Defaults to
+            none.
+        window: Sliding window: each query only attends to keys whose distance is below this number, so a causal query
+            attends to at most `window` keys, including the one at its own position. Defaults to no window.
+        soft_cap: Scores s become soft_cap * tanh(s / soft_cap) before the mask is added. Defaults to no cap.
+        scale: Factor of the scores. None, the default, means 1 / sqrt(head_dim).
+        sinks: Whether each head learns a score that takes part in the softmax without a value, so that the weights of
+            the keys can sum to less than one. Defaults to False.
 
     Attributes:
-        query: Linear layer with weight (query features, embed_dim).
-        key: Linear layer with weight (key features, num_kv_heads * embed_dim / num_heads).
-        value: Linear layer with weight (value features, num_kv_heads * embed_dim / num_heads).
-        output: Linear layer with weight (embed_dim, embed_dim), PyTorch's out_proj. PyTorch's in_proj_weight is the
-            concatenation of the transposed weights of query, key, and value.
+        query: Linear layer with weight (query features, num_heads * head_dim).
+        key: Linear layer with weight (key features, num_kv_heads * head_dim).
+        value: Linear layer with weight (value features, num_kv_heads * head_dim).
+        output: Linear layer with weight (num_heads * head_dim, embed_dim), PyTorch's out_proj. PyTorch's in_proj_weight
+            is the concatenation of the transposed weights of query, key, and value.
+        query_norm: Normalization of the queries, or None.
+        key_norm: Normalization of the keys, or None.
+        sink: Scores of the sinks, (num_heads,), if sinks is True.
 
     Raises:
         ShapeError: If num_heads does not divide embed_dim, or num_kv_heads does not divide num_heads.
-        GraphError: If dropout is outside [0, 1).
+        GraphError: If dropout is outside [0, 1), soft_cap or scale is not above 0, or qk_norm has already been called.
 
-    Source: Vaswani et al., arXiv:1706.03762; Ainslie et al., arXiv:2305.13245 for num_kv_heads.
+    Source: Vaswani et al., arXiv:1706.03762; Ainslie et al., arXiv:2305.13245 for num_kv_heads; Gemma Team,
+        arXiv:2408.00118 for soft_cap; Xiao et al., arXiv:2309.17453 for sinks.
 
     Example:
         >>> g = mg.Graph()
@@ -106,6 +125,7 @@ class MultiheadAttention(Module):
         (-1, 20, 32)
     """
 
+    sink: Tensor
     passes_mask = True
 
     def __init__(
@@ -119,8 +139,16 @@ class MultiheadAttention(Module):
         num_kv_heads: int | None = None,
         positions: AttentionPositions | None = None,
         weight_initialiser: Initialiser | None = None,
+        head_dim: Size | None = None,
+        qkv_bias: bool | None = None,
+        output_bias: bool | None = None,
+        qk_norm: Module | None = None,
+        window: Size | None = None,
+        soft_cap: Positive | None = None,
+        scale: Positive | None = None,
+        sinks: bool = False,
     ) -> None:
-        if num_heads < 1 or embed_dim % num_heads:
+        if num_heads < 1 or (head_dim is None and embed_dim % num_heads):
             raise ShapeError(
                 "MultiheadAttention: embed_dim must be divisible by num_heads, "
                 f"got embed_dim={embed_dim} and num_heads={num_heads}"
@@ -134,15 +162,27 @@ class MultiheadAttention(Module):
         if not 0 <= dropout < 1:
             raise GraphError(f"MultiheadAttention: dropout must be at least 0 and below 1, got {dropout}")
         self.embed_dim, self.num_heads, self.batch_first, self.rate = embed_dim, num_heads, batch_first, dropout
-        self.head_size = embed_dim // num_heads
+        self.head_size = embed_dim // num_heads if head_dim is None else head_dim
         shared = self.num_kv_heads * self.head_size
+        inward, outward = (bias if own is None else own for own in (qkv_bias, output_bias))
         self.query, self.key, self.value, self.output = (
-            Linear(size, bias=bias, weight_initialiser=weight_initialiser)
-            for size in (embed_dim, shared, shared, embed_dim)
-        )
+            Linear(size, bias=biased, weight_initialiser=weight_initialiser)
+            for size, biased in (
+                (num_heads * self.head_size, inward), (shared, inward), (shared, inward), (embed_dim, outward)
+            )
+        )  # fmt: skip
         self.positions = positions
         if positions is not None:
             positions.of_heads(num_heads, self.head_size)
+        if qk_norm is not None and is_built(qk_norm):
+            raise GraphError("MultiheadAttention: qk_norm must not have been called: pass a new module")
+        self.query_norm, self.key_norm = (None if qk_norm is None else deepcopy(qk_norm) for _ in range(2))
+        self.window, self.soft_cap, self.sinks = window, soft_cap, sinks
+        self.scale = 1 / math.sqrt(self.head_size) if scale is None else scale
+
+    def build(self, x: Tensor) -> None:
+        if self.sinks:
+            self.sink = self.add_parameter("sink", x, (self.num_heads,), Normal(0.0, 0.02))
 
     def forward(
         self,
@@ -154,6 +194,7 @@ class MultiheadAttention(Module):
         key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
         """Apply attention. With batch_first=False, the first two axes of all inputs and of the output are swapped.
 
@@ -169,6 +210,8 @@ class MultiheadAttention(Module):
             cache: KeyValueCache, for self-attention only. The query holds the steps that follow the stored steps; it
                 attends to the stored steps and, causally, to itself. In masks, S is then the maximum length of the
                 cache.
+            places: Positions of the steps, int32 (N, L), for self-attention without a cache, of sequences that do not
+                begin at position 0. None, the default, means 0 to L - 1.
 
         Returns:
             A tensor (N, L, embed_dim).
@@ -176,24 +219,30 @@ class MultiheadAttention(Module):
         Raises:
             ShapeError: If an input is not 3-D.
             DTypeError: If a mask is neither bool nor floating-point.
-            GraphError: If a cache is passed together with key or value.
+            GraphError: If a cache or places are passed together with key or value, or with each other.
         """
-        if cache is not None and (key is not None or value is not None):
+        if (cache is not None or places is not None) and (key is not None or value is not None):
             raise GraphError(
-                "MultiheadAttention: cache is for self-attention only: pass either a cache, or key and value"
+                "MultiheadAttention: cache and places are for self-attention only: pass either one of them, or key and "
+                "value"
             )
+        if cache is not None and places is not None:
+            raise GraphError("MultiheadAttention: a cache has its own places: pass only one of cache and places")
         q, k, v = self._heads(query, key, value)
         if key_padding_mask is None and cache is None:
             key_padding_mask = self._padding_of(query if key is None else key)
-        q, k, v, added = self._placed(q, k, v, cache)
+        q, k, v, added = self._placed(q, k, v, cache, places)
+        causal = is_causal and cache is None
+        if self.soft_cap is not None or self.sinks:  # The fused operation has neither.
+            weights = self._weights(q, k, self._mask(q, k, mask, key_padding_mask, causal, added))
+            return self._joined(self._weighted(weights, v))
         added = self._mask(q, k, mask, key_padding_mask, added=added)
         mine, keys, values = (self._grouped(x) for x in (q, k, v))
         kept_out = None if added is None else self._grouped(added)
-        causal, scale = is_causal and cache is None, 1 / math.sqrt(self.head_size)
 
         def found(rate: float) -> Tensor:
             return graph_of(q).scaled_dot_product_attention(
-                mine, keys, values, kept_out, scale, causal=causal, dropout=rate
+                mine, keys, values, kept_out, self.scale, causal=causal, dropout=rate
             )
 
         return self._joined(self._ungrouped(self.when_training(q, lambda: found(self.rate), lambda: found(0.0))))
@@ -244,7 +293,7 @@ class MultiheadAttention(Module):
         weights = self._weights(q, k, self._mask(q, k, mask, key_padding_mask, is_causal, added))
         g = graph_of(query)
         shown = g.squeeze(g.mean(weights, 1), 1) if average else weights
-        result = self._joined(self._ungrouped(g.matrix_multiplication(self._grouped(weights), self._grouped(v))))
+        result = self._joined(self._weighted(weights, v))
         self.load_waiting()
         return result, shown
 
@@ -262,6 +311,11 @@ class MultiheadAttention(Module):
             sizes = [size_in_run(y, 0), size_in_run(y, 1), count, self.head_size]
             parted = g.reshape(y, shape_of_sizes(y, sizes))
             found.append(g.transpose(parted, (0, 2, 1, 3) if self.batch_first else (1, 2, 0, 3)))
+        for i, name in enumerate(("query_norm", "key_norm")):
+            norm = getattr(self, name)
+            if norm is not None and not isinstance(norm, Module):
+                raise GraphError(f"MultiheadAttention: {name} must be a module or None, got {shown(norm)}")
+            found[i] = found[i] if norm is None else norm(found[i])
         return found
 
     def _padding_of(self, key: Tensor) -> Tensor | None:
@@ -272,29 +326,55 @@ class MultiheadAttention(Module):
         return g.not_(real if self.batch_first else g.swap_axes(real, 0, 1))
 
     def _placed(
-        self, q: Tensor, k: Tensor, v: Tensor, cache: KeyValueCache | None
+        self, q: Tensor, k: Tensor, v: Tensor, cache: KeyValueCache | None, places: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Apply the position encoding and the cache to queries, keys, and values.
 
         Return the queries, keys, and values to use in attention, and a term to add to the scores (None if there is
         none).
         """
-        g, added = graph_of(q), None
-        if self.positions is None and cache is None:
+        added = None
+        if self.positions is None and self.window is None and cache is None:
             return q, k, v, None
-        if cache is None:
+        if places is not None:
+            queries = keys = places
+        elif cache is None:
             queries, keys = (places_from(x, 0, size_in_run(x, 2)) for x in (q, k))
         else:
             queries, keys = cache.places(q, size_in_run(q, 2)), cache.all_places(q)
         if self.positions is not None:
-            q = self.positions.turned(q, queries)
-            k = self.positions.turned(k, keys if cache is None else queries)
+            length = {} if cache is None or cache.length is None else {"length": cache.length}
+            q = self.positions.turned(q, queries, **length)
+            k = self.positions.turned(k, keys if cache is None else queries, **length)
             added = self.positions.added(q, queries, keys)
         if cache is not None:
             k, v = cache.grown(self, k, v)
-            ahead = added_mask(g.less_than(g.expand_dims(queries, 1), g.expand_dims(keys, 0)), q)
-            added = ahead if added is None else added + ahead
+        if (excluded := self._excluded(queries, keys, cache is not None)) is not None:
+            term = added_mask(excluded, q)
+            added = term if added is None else added + term
         return q, k, v, added
+
+    def _excluded(self, queries: Tensor, keys: Tensor, cached: bool) -> Tensor | None:
+        """Return a mask of the keys that the window or the cache excludes, (L, S) or (N, 1, L, S), or None."""
+        g, parts = graph_of(queries), []
+        distance = distances(queries, keys)
+        if cached:
+            parts.append(g.greater_than(distance, 0))
+            if len(keys.shape or ()) == 2:  # Empty entries of the cache have negative positions.
+                parts.append(g.expand_dims(g.less_than(keys, 0), -2))
+        if self.window is not None:
+            parts.append(g.greater_than_or_equal_to(g.absolute(distance), self.window))
+        excluded = None
+        for part in parts:
+            excluded = part if excluded is None else g.logical_or(excluded, part)
+        if excluded is not None and len(excluded.shape or ()) == 3:
+            excluded = g.expand_dims(excluded, 1)
+        return excluded
+
+    def _weighted(self, weights: Tensor, v: Tensor) -> Tensor:
+        """Return the sums of the values, weighted by the attention weights."""
+        g = graph_of(v)
+        return self._ungrouped(g.matrix_multiplication(self._grouped(weights), self._grouped(v)))
 
     def _grouped(self, x: Tensor) -> Tensor:
         """Split the head axis into (kv_heads, heads per kv_head) if several query heads share each key and value head.
@@ -321,7 +401,7 @@ class MultiheadAttention(Module):
     def _joined(self, y: Tensor) -> Tensor:
         g = graph_of(y)
         together = g.transpose(y, (0, 2, 1, 3) if self.batch_first else (2, 0, 1, 3))
-        sizes = [size_in_run(together, 0), size_in_run(together, 1), self.embed_dim]
+        sizes = [size_in_run(together, 0), size_in_run(together, 1), self.num_heads * self.head_size]
         return self.output(g.reshape(together, shape_of_sizes(y, sizes)))
 
     def _weights(self, q: Tensor, k: Tensor, added: Tensor | None) -> Tensor:
@@ -329,19 +409,30 @@ class MultiheadAttention(Module):
         # Scores are sums that can overflow float16, so compute them in float32, as the fused operation does.
         if half is not None:
             q, k, added = g.cast(q, float32), g.cast(k, float32), None if added is None else g.cast(added, float32)
-        scale = 1 / math.sqrt(self.head_size)
-        scores = g.matrix_multiplication(self._grouped(q * scale), g.swap_axes(self._grouped(k), -1, -2))
+        scores = g.matrix_multiplication(self._grouped(q * self.scale), g.swap_axes(self._grouped(k), -1, -2))
         scores = self._ungrouped(scores)
+        if self.soft_cap is not None:
+            scores = g.tanh(scores / self.soft_cap) * self.soft_cap
         if added is None:
-            weights = g.softmax(scores, -1)
+            weights = self._softmax(scores)
         else:
             opened, blind = opened_mask(added)
-            weights = g.softmax(scores + opened, -1)
+            weights = self._softmax(scores + opened)
             weights = g.select(blind, g.constant(0.0, dtype=weights.dtype), weights)
         weights = weights if half is None else g.cast(weights, half)
         if not self.rate:
             return weights
         return self.when_training(weights, lambda: g.dropout(weights, self.rate), lambda: weights)
+
+    def _softmax(self, scores: Tensor) -> Tensor:
+        """Return the softmax of scores (N, heads, L, S) along the keys, with the heads' sinks if there are any."""
+        g = graph_of(scores)
+        if not self.sinks:
+            return g.softmax(scores, -1)
+        sink = g.reshape(g.cast(self.sink, scores.dtype), (-1, 1, 1))
+        largest = g.maximum(g.reduction_maximum(scores, -1), sink)
+        powers = g.exponent(scores - largest)
+        return powers / (g.reduction_sum(powers, -1) + g.exponent(sink - largest))
 
     def _mask(
         self,

@@ -14,7 +14,7 @@ from .._display import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from ..ops._padding import Padding
-from .arguments import either, padding_of
+from .arguments import either, padding_of, require_kernel_size
 from .initialisers import GlorotUniform, Initialiser, zeros
 from .layers import along_channels, shape_of_sizes, size_in_run, size_of
 from .module import Module, graph_of
@@ -54,6 +54,8 @@ class _Convolution(Module):
     weight: Tensor
     bias: Tensor
 
+    _input_size = 0
+
     def __init__(
         self,
         out_channels: int,
@@ -72,6 +74,7 @@ class _Convolution(Module):
         dilation: int | Sequence[int] | None = None,
     ) -> None:
         name = type(self).__name__
+        require_kernel_size(self)
         strides = either(name, "strides", strides, 1, "stride", stride)
         dilations = either(name, "dilations", dilations, 1, "dilation", dilation)
         self.out_channels, self.in_channels, self.has_bias = out_channels, in_channels, bias
@@ -402,6 +405,10 @@ class SeparableConv2d(Module):
         (-1, 28, 28, 64)
     """
 
+    axes = 2
+
+    _input_size = 0
+
     def __init__(
         self,
         out_channels: int,
@@ -419,6 +426,7 @@ class SeparableConv2d(Module):
         stride: int | Sequence[int] | None = None,
         dilation: int | Sequence[int] | None = None,
     ) -> None:
+        require_kernel_size(self)
         self.depthwise = DepthwiseConv2d(
             kernel_size, channel_multiplier=channel_multiplier, strides=strides, padding=padding, dilations=dilations,
             bias=False, in_channels=in_channels, data_layout=data_layout, weight_initialiser=weight_initialiser,

@@ -24,6 +24,7 @@ from .module import Module, graph_of, unbuilt_copy
 Prompt = np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 # Temperature below which the likeliest token is selected, because exponentials of logits / temperature may overflow.
 _COLDEST = 1e-6
+_FEWEST_ENTRIES = 64  # Minimum number of entries of the cache that a run reads.
 TopP = Annotated[float, Bounds("above 0 and at most 1", lambda v: 0 < v <= 1)]
 
 
@@ -119,7 +120,8 @@ class Generator:
         self.tokens = g.placeholder((rows, -1), int32, "tokens")
         self.position = g.placeholder((1,), int32, "position")
         self.temperature = g.placeholder((1,), name="temperature")
-        self.cache = KeyValueCache(rows, max_length, self.position)
+        self.keys = g.placeholder((-1,), int32, "keys")
+        self.cache = KeyValueCache(rows, max_length, self.position, keys=self.keys)
         self.model = unbuilt_copy(model).eval()
         logits = self.model(self.tokens, cache=self.cache)
         if logits.shape is None or len(logits.shape) != 3 or logits.shape[2] < 1:
@@ -323,6 +325,9 @@ class Generator:
                 self.position: np.array([place], np.int32),
                 self.temperature: np.array([temperature], np.float32),
             }
+            # Each power of two of filled entries has its own program, which reads only these entries.
+            extent = max(1 << (place + count - 1).bit_length(), _FEWEST_ENTRIES)
+            feeds[self.keys] = np.arange(min(extent, self.max_length), dtype=np.int32)
             if target is self._log_odds:
                 del feeds[self.temperature]
             found = self.graph.run(feeds, target, device=self.device).numpy()

@@ -1,9 +1,10 @@
 """KeyValueCache, which stores keys and values of earlier steps, so that each new step computes only its own.
 
 The keys and values of each attention layer are stored in variables of the cache's maximum length. A call with the cache
-writes the keys and values of its steps at their positions, leaves all other entries unchanged, and attends to all steps
-stored so far. The position is a tensor instead of a constant, so all calls of the same length share one program
-([why](docs/decisions/0032-key-value-caches-are-variables.md)).
+writes the keys and values of its steps, leaves all other entries unchanged, and attends to the steps stored so far. The
+position is a tensor instead of a constant, so all calls of the same length share one program
+([why](docs/decisions/0032-key-value-caches-are-variables.md)). A call reads the whole cache unless `keys` limits it to
+the filled part ([why](docs/decisions/0054-caches-read-the-filled-part.md)).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from .._checks import checked
 from .._core import Operation, Tensor, int32
 from ..errors import GraphError, ShapeError
-from .layers import size_in_run
+from .layers import shape_of_sizes, size_in_run
 from .module import Module, graph_of
 from .positions import places_from
 
@@ -26,14 +27,25 @@ class KeyValueCache:
     of the model. Running the result of such a call stores the keys and values of its steps. Entries after the position
     are never read, so a run at position 0 starts over. A run past max_length raises OutOfRangeError.
 
+    With `queries` and `keys`, the entries of the cache no longer have to be in the order of their positions: the
+    sequences may start at different entries, as in a batch with padding at the front, and a sequence that is longer
+    than the cache may overwrite its oldest entries, as for layers with a sliding window.
+
     Args:
         rows: Number of sequences.
         max_length: Maximum length of the sequences.
         position: Number of steps already stored, at which the steps of a call start: an int32 tensor with one element,
-            either a placeholder fed in each run or a variable.
+            either a placeholder fed in each run or a variable. With keys, the first entry to which a call writes.
+        queries: Positions of the steps of a call, int32 (rows, steps); negative at padding. Defaults to consecutive
+            positions that start at `position`.
+        keys: Positions of the steps in the first entries of the cache after the call has stored its own, int32
+            (entries,) or (rows, entries); negative at entries to exclude. The call reads only these entries, so its
+            time depends on their number and not on max_length. Defaults to the positions 0 to max_length - 1.
+        length: Length of the longest sequence, int32 (1,), for position encodings that depend on it. Defaults to one
+            more than the largest position of the call.
 
     Raises:
-        ShapeError: If rows or max_length is below 1, or position is not int32 with one element.
+        ShapeError: If rows or max_length is below 1, or position, queries, keys, or length has a wrong shape or dtype.
         GraphError: If a layer of another graph is called with the cache.
 
     Example:
@@ -47,7 +59,16 @@ class KeyValueCache:
         True
     """
 
-    def __init__(self, rows: int, max_length: int, position: Tensor) -> None:
+    def __init__(
+        self,
+        rows: int,
+        max_length: int,
+        position: Tensor,
+        *,
+        queries: Tensor | None = None,
+        keys: Tensor | None = None,
+        length: Tensor | None = None,
+    ) -> None:
         if rows < 1:
             raise ShapeError(f"KeyValueCache: rows must be at least 1, got {rows}")
         if position.dtype != int32 or position.shape not in ((), (1,)):
@@ -55,7 +76,17 @@ class KeyValueCache:
                 f"KeyValueCache: position must be int32 of shape () or (1,), got {position.dtype} of shape "
                 f"{position.shape}"
             )
+        wanted = {"queries": (queries, (2,)), "keys": (keys, (1, 2)), "length": (length, (1,))}
+        for name, (given, ranks) in wanted.items():
+            shape = None if given is None else given.shape
+            right = shape is not None and len(shape) in ranks and (len(shape) == 1 or shape[0] in (-1, rows))
+            if given is not None and (given.dtype != int32 or not right):
+                raise ShapeError(
+                    f"KeyValueCache: {name} must be int32 with {' or '.join(map(str, ranks))} axes, the first of two "
+                    f"with size rows={rows}, got {given.dtype} of shape {shape}"
+                )
         self.rows, self.max_length = rows, max_length
+        self.queries, self.keys, self.length = queries, keys, length
         self.position = graph_of(position).reshape(position, (1,))
         self._kept: dict[int, tuple[Module, Tensor, Tensor]] = {}
 
@@ -72,23 +103,23 @@ class KeyValueCache:
             count: Number of steps, an int or a one-element int32 tensor.
 
         Returns:
-            An int32 tensor (count,).
+            An int32 tensor (count,), or (rows, count) if the cache was created with queries.
         """
-        return places_from(x, self.position, count)
+        return places_from(x, self.position, count) if self.queries is None else self.queries
 
     def all_places(self, x: Tensor) -> Tensor:
-        """Return all positions of the cache.
+        """Return the positions of the entries that a call reads.
 
         Args:
             x: Tensor whose graph receives the positions.
 
         Returns:
-            An int32 tensor (max_length,).
+            An int32 tensor (max_length,), or the argument keys if the cache was created with it.
         """
-        return places_from(x, 0, self.max_length)
+        return places_from(x, 0, self.max_length) if self.keys is None else self.keys
 
     def grown(self, layer: Module, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Store a layer's keys and values of this call, and return all keys and values stored so far.
+        """Store a layer's keys and values of this call, and return all keys and values that the call reads.
 
         Args:
             layer: Attention layer that owns the keys and values.
@@ -96,7 +127,7 @@ class KeyValueCache:
             values: Values of this call's steps, (rows, heads, steps, features).
 
         Returns:
-            All keys and all values, (rows, heads, max_length, features) each.
+            Keys and values, (rows, heads, entries, features) each, where entries is the number of `all_places`.
 
         Raises:
             GraphError: If keys is not in the graph of the cache's position.
@@ -135,7 +166,11 @@ class KeyValueCache:
             ]
             sizes = g.concat(parts, 0)
         update = g.assign(variable, g.slice_update_data(g.read(variable), x, starts, sizes=sizes))
-        return g.control_dependency([update], lambda: g.read(variable))
+        whole = g.control_dependency([update], lambda: g.read(variable))
+        if self.keys is None:
+            return whole
+        extent = size_in_run(self.keys, -1)
+        return g.slice(whole, [0] * 4, sizes=shape_of_sizes(x, [self.rows, heads, extent, features]))
 
     def reordered(self, rows: Tensor) -> list[Operation]:
         """Return operations that reorder the stored sequences: row i receives the contents of row rows[i].

@@ -94,6 +94,8 @@ class Linear(Module):
     bias: Tensor
     passes_mask = True
 
+    _input_size = 0
+
     def __init__(
         self,
         out_features: int,

@@ -1,4 +1,4 @@
-"""Module, the base class of layers and models, and Sequential.
+"""Module, the base class of layers and models.
 
 Calling a module with a tensor adds its operations to the tensor's graph. The first call builds the module, which
 creates its variables in that graph; later calls, in training or inference mode, reuse them. One graph therefore holds
@@ -14,18 +14,19 @@ from __future__ import annotations
 import copy
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
-from .._checks import check_methods, checked
+from .._checks import check_methods, checked, is_int
 from .._core import DType, Tensor, bfloat16, float16, float32
 from .._display import ShowsArguments, arguments_of, shown
+from .._recomputation import recomputed
 from .._tracking import Tracked, building, is_building
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
@@ -33,7 +34,8 @@ from ..precision.mixed_precision import autocast_dtype, layer_scope
 from .attributes import assignments, names_in, noting_construction
 from .initialisers import Initialiser, first_value
 from .masks import pass_mask
-from .pickling import written, written_graph
+from .moving import move
+from .pickling import written, written_graph, written_variable
 from .state import IncompatibleKeys, copied, fitting, slot_of
 from .summary import Summary, summarize
 
@@ -62,6 +64,7 @@ class Module(Tracked, ShowsArguments):
             the enclosing module's.
         passes_mask: Whether the output keeps the time steps, and therefore the mask, of the first input.
         frozen: Whether trainers leave the parameters of this module and its descendants unchanged.
+        checkpointed: Whether the backward pass computes the activations of this module again; see nn.checkpoint.
 
     Raises:
         GraphError: If the module was built in one graph and is called with a tensor of another.
@@ -96,18 +99,30 @@ class Module(Tracked, ShowsArguments):
     """Whether the output keeps the time steps of the first input, and with them its mask (see nn.masks)."""
     frozen: bool = False
     """Whether trainers leave the parameters of this module and its descendants unchanged."""
+    checkpointed: bool = False
+    """Whether the backward pass computes the activations of this module again; see nn.checkpoint."""
     _unwatched = frozenset(("_graph", "_path", "_waiting", "_parameters", "_buffers", "batches_tracked"))
     _computed: frozenset[str] = frozenset()
     """Names of attributes that the constructor computes from its arguments, and that cannot be assigned."""
     _graph: Graph | None = None
     _path = ""
+    _input_size: ClassVar[int | None] = None
+    """Position of the input size in PyTorch's constructor, for messages; None without one."""
     _waiting: Callable[[Module], object] | None = None
+    _run_on_arrays: ClassVar[Callable[..., Any]]
+    """Function that calls a module with arrays, in eager.py."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         changed = assignments(self, name, value) if type(self).__module__.startswith(_LAYERS) else {name: value}
         if self._graph is not None and not is_building():
             for each, now in changed.items():
                 self._require_changeable(each, now)
+            if isinstance(value, Tensor) and value.operation.kind == "variable" and value.graph is not self._graph:
+                raise GraphError(
+                    f"{type(self).__name__}.{name} must be a variable of the graph in which the module was built, got "
+                    f"'{value.name}' of another graph: create it with the module's graph, or set the values with "
+                    "load_state_dict"
+                )
             added = vars(self).get("_parameters", {})
             if name in added and isinstance(value, Tensor) and value.operation.kind == "variable":
                 added[name] = value  # The module shares the variable of another one from now on.
@@ -126,6 +141,16 @@ class Module(Tracked, ShowsArguments):
             f"{type(self).__name__}.{name} cannot be changed, because the module has created its variables from it: "
             "create a new module, and replace this one with it"
         )
+
+    @classmethod
+    def _extra_advice(cls, given: Sequence[Any], taken: int) -> str:
+        """Return advice for a constructor call with more numbers by position than it takes: PyTorch's input sizes."""
+        sizes = all(is_int(each) or isinstance(each, (tuple, list)) for each in given)
+        if cls._input_size is None or not given or not sizes:
+            return ""
+        rest = [each for i, each in enumerate(given[: taken + 1]) if i != cls._input_size]
+        right = ", ".join(map(shown, rest))
+        return f"the sizes of inputs are inferred from the first call, so write {cls.__name__}({right})"
 
     def build(self, x: Tensor) -> None:
         """Create the variables of the module.
@@ -148,13 +173,46 @@ class Module(Tracked, ShowsArguments):
         """
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
 
-    def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor:
+    @overload
+    def __call__(self, x: Tensor, *more: Any, **options: Any) -> Tensor: ...
+    @overload
+    def __call__(self, x: Any, *more: Any, **options: Any) -> Any: ...
+    def __call__(self, x: Any, *more: Any, **options: Any) -> Any:
+        """Apply the module to tensors, or run it on arrays.
+
+        Tensors are symbols of a graph, to which the call adds operations. Arrays, numbers, and lists of numbers run at
+        once, in inference mode, as with Trainer.predict: the first call for arrays of certain dtypes and shapes (except
+        the size of their first axis) builds and compiles the operations, and later calls reuse them. float64 arrays are
+        converted to float32 unless the module has float64 parameters.
+
+        Args:
+            x: First input: a tensor, an array, or a tuple, list, or dict of tensors or arrays.
+            *more: Further arguments of `forward`.
+            **options: Further arguments of `forward`.
+
+        Returns:
+            The output of `forward`; for arrays, with an NDArray in place of each tensor.
+
+        Raises:
+            GraphError: If the module was built in a graph other than that of x, or tensors are mixed with arrays.
+            DTypeError: If an array is not numeric, or the layers do not accept its dtype.
+            ShapeError: If the layers do not accept a shape.
+
+        Example:
+            >>> layer = mg.nn.Linear(2, weight_initialiser=mg.nn.initialisers.ones)
+            >>> layer([[1.0, 2.0]]).tolist()
+            [[3.0, 3.0]]
+        """
+        first = x if isinstance(x, Tensor) else _first_tensor(x)
+        if first is None:
+            return self._run_on_arrays(self, (x, *more), options)
         with layer_scope(self.precision), building():
-            self.ensure_built(x)
-            observed = _observers.open
-            result = _told(self, x, more, options) if observed else self.forward(x, *more, **options)
+            self.ensure_built(first)
+            with recomputed(graph_of(first)) if self.checkpointed else nullcontext():
+                observed = _observers.open
+                result = _told(self, x, more, options) if observed else self.forward(x, *more, **options)
             if self.passes_mask:
-                pass_mask(x, result)
+                pass_mask(first, result)
         if self._waiting is not None:
             self.load_waiting()
         return result
@@ -174,8 +232,8 @@ class Module(Tracked, ShowsArguments):
             self._graph = graph_of(x)
         elif self._graph is not x.graph:
             raise GraphError(
-                f"{type(self).__name__} was built in another graph and cannot be called with this input: create a new "
-                "module and copy the weights with load_state_dict"
+                f"{type(self).__name__} was built in another graph and cannot be called with this input: move it with "
+                "module.move_to(graph), or use copy.deepcopy(module).move_to(graph) to keep the original where it is"
             )
 
     # --- variables ----------------------------------------------------------------------------------------------------
@@ -252,6 +310,10 @@ class Module(Tracked, ShowsArguments):
                 f"{where}: variable '{name}' needs at most 16 axes, all of known size above 0, got shape "
                 f"{shown(tuple(shape))}"
             )
+        held = vars(self).get(name)
+        if self._graph is None and isinstance(held, Tensor) and held.operation.kind == "variable":
+            if held.graph is graph:  # The attributes of a copy that is built again belong to the graph of the original.
+                return self._held(where, name, held, shape)
         path = f"{self._path}.{name}" if self._path else name
         low = x.dtype in (bfloat16, float16) and autocast_dtype() is not None
         own = dtype or (float32 if low else x.dtype)
@@ -259,6 +321,14 @@ class Module(Tracked, ShowsArguments):
         variable = graph.variable(value, own, path, trainable=where == "_parameters")
         vars(self).setdefault(where, {})[name] = variable
         return variable
+
+    def _held(self, where: str, name: str, held: Tensor, shape: Sequence[int]) -> Tensor:
+        """Register a variable that was assigned before the module is built, such as that of another layer."""
+        label = f"{self._path or type(self).__name__}.{name}"
+        if tuple(held.shape or ()) != tuple(shape):
+            raise ShapeError(f"{label} must have shape {tuple(shape)}, got '{held.name}' of shape {held.shape}")
+        vars(self).setdefault(where, {})[name] = held
+        return held
 
     def children(self) -> Iterator[tuple[str, Module]]:
         """Iterate over the direct child modules with their names.
@@ -342,9 +412,16 @@ class Module(Tracked, ShowsArguments):
                 yield path, variable
 
     def _require_built(self) -> Graph:
-        if self._graph is None:
+        graph = self._graph or next((m._graph for _, m in self.named_modules() if m._graph is not None), None)
+        if graph is None:
             raise GraphError(f"{type(self).__name__} has no variables yet: call it with a tensor first")
-        return self._graph
+        return graph
+
+    def _wholly_built(self) -> bool:
+        """Return whether all layers with variables are built, as those of a slice of a built Sequential are."""
+        modules = [module for _, module in self.named_modules()]
+        own = [module for module in modules if type(module).build is not Module.build]
+        return bool(own) and all(module._graph is not None for module in own)
 
     def _name_children(self) -> None:
         """Store each descendant's dotted path, which becomes part of its variables' names."""
@@ -448,9 +525,12 @@ class Module(Tracked, ShowsArguments):
         Raises:
             GraphError: If the module has not been called yet and so has no variables.
         """
-        graph = self._require_built()
+        self._require_built()
         variables = dict(self._variables())
-        return dict(zip(variables, graph.variable_values(variables.values()), strict=True))
+        values: dict[Tensor, np.ndarray] = {}
+        for graph, own in _by_graph(variables.values()).items():
+            values |= dict(zip(own, graph.variable_values(own), strict=True))
+        return {path: values[variable] for path, variable in variables.items()}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys | None:
         """Set the values of parameters and buffers. If any part of the state does not match, nothing changes.
@@ -480,7 +560,7 @@ class Module(Tracked, ShowsArguments):
             >>> layer.load_state_dict({"bias": np.float32([0, 2]), "scale": np.float32([1])}, strict=False)
             IncompatibleKeys(missing_keys=['weight'], unexpected_keys=['scale'])
         """
-        if self._graph is None:
+        if self._graph is None and not self._wholly_built():
             self._waiting = partial(take_state, copied(state), strict=strict, cast=False)
             return None
         return take_state(state, self, strict=strict, cast=False)
@@ -548,12 +628,38 @@ class Module(Tracked, ShowsArguments):
             return graph_of(x).if_(self.training, then, otherwise)[0]
         return then() if self.training else otherwise()
 
+    # --- graphs -------------------------------------------------------------------------------------------------------
+
+    def move_to(self: Self, graph: Graph) -> Self:
+        """Move the variables of this module and its descendants to another graph, with their values.
+
+        Trainers do this themselves: a model whose parts were built in one graph is trained in that graph, and parts
+        from other graphs move there. Programs that used the module in its old graph raise an error from then on.
+
+        Args:
+            graph: The graph.
+
+        Returns:
+            The module itself.
+
+        Example:
+            >>> layer, g = mg.nn.Linear(2), mg.Graph()
+            >>> before = layer([[1.0, 2.0]]).tolist()
+            >>> g.run({}, layer.move_to(g)(g.constant([[1.0, 2.0]]))).tolist() == before
+            True
+        """
+        move(self, graph)
+        return self
+
     # --- copies and display -------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickle and copy.deepcopy, from which a built module is restored in a new graph."""
-        state = {name: written(value) for name, value in vars(self).items() if name != "_graph"}
-        return state if self._graph is None else {"_graph": written_graph(self._graph)} | state
+        state: dict[str, Any] = {} if self._graph is None else {"_graph": written_graph(self._graph)}
+        if any(module._graph is not None for _, module in self.named_modules()):
+            for _, variable in self._variables():  # also those of descendants, so that all values are read together
+                written_variable(variable)
+        return state | {name: written(value) for name, value in vars(self).items() if name != "_graph"}
 
     def __copy__(self: Self) -> Self:
         twin: Self = type(self).__new__(type(self))
@@ -637,6 +743,14 @@ def mode_of(module: Module, training: bool) -> Iterator[None]:
             part.training = before[number]
 
 
+def _first_tensor(value: Any) -> Tensor | None:
+    """Return the first tensor in a tuple, list, or dict, or None."""
+    if isinstance(value, Tensor):
+        return value
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
+    return next((found for item in items if (found := _first_tensor(item)) is not None), None)
+
+
 # --- observing calls --------------------------------------------------------------------------------------------------
 
 
@@ -716,9 +830,10 @@ def observed_calls(observer: Callable[[Call], None]) -> Iterator[None]:
 
 def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Call `forward`, then pass a record of the call to all active observers."""
-    before = x.graph.operation_count
+    assert module._graph is not None
+    before = module._graph.operation_count
     result = module.forward(x, *more, **options)
-    call = Call(module, ((x, *more), options), result, range(before, x.graph.operation_count))
+    call = Call(module, ((x, *more), options), result, range(before, module._graph.operation_count))
     for observer in list(_observers.open):
         observer(call)
     return result
@@ -734,10 +849,18 @@ def take_state(
     variables = dict(module._variables())
     slots = {path: slot_of(variable) for path, variable in variables.items()}
     values, keys = fitting(where, slots, state, strict=strict, cast=cast)
-    if values:
-        graph = graph_of(variables[next(iter(values))])
-        graph.set_variables({variables[path]: value for path, value in values.items()})
+    paths = {variables[path]: path for path in values}
+    for graph, own in _by_graph(paths).items():
+        graph.set_variables({variable: values[paths[variable]] for variable in own})
     return keys
+
+
+def _by_graph(variables: Iterable[Tensor]) -> dict[Graph, list[Tensor]]:
+    """Return variables by graph. The parts of a model are in several graphs if another model has taken some of them."""
+    found: dict[Graph, list[Tensor]] = {}
+    for variable in variables:
+        found.setdefault(graph_of(variable), []).append(variable)
+    return found
 
 
 def wait_for(module: Module, take: Callable[[Module], object]) -> None:
@@ -861,36 +984,3 @@ def unbuilt_copy(module: Module) -> Module:
         return value
 
     return copied(module)  # type: ignore[no-any-return]
-
-
-class Sequential(Module):
-    """Modules applied one after another.
-
-    Args:
-        *layers: Modules, or plain functions that take and return a tensor.
-
-    Example:
-        >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.ReLU(), mg.nn.Linear(2))
-        >>> g = mg.Graph()
-        >>> model(g.placeholder((-1, 3))).shape
-        (-1, 2)
-        >>> [name for name, _ in model.named_parameters()]
-        ['0.weight', '0.bias', '2.weight', '2.bias']
-    """
-
-    def __init__(self, *layers: Module | Callable[[Tensor], Tensor]) -> None:
-        self.layers = list(layers)
-
-    def children(self) -> Iterator[tuple[str, Module]]:
-        return ((str(i), layer) for i, layer in enumerate(self.layers) if isinstance(layer, Module))
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.layers[index]

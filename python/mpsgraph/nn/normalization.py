@@ -87,7 +87,8 @@ class BatchNorm(Module):
     the moving averages are used. Takes an input of rank 2 or higher and keeps its shape.
 
     Args:
-        momentum: Weight of the old value in the moving averages, with Keras's meaning. Defaults to 0.99.
+        momentum: Weight of the old value in the moving averages, with Keras's meaning. Defaults to 0.9, which is
+            PyTorch's momentum of 0.1; Keras's default of 0.99 needs hundreds of steps until the averages are usable.
         epsilon: Added to the variance. Defaults to 1e-3.
         scale: Whether to learn a per-channel factor, gamma. Defaults to True.
         center: Whether to learn a per-channel offset, beta. Defaults to True.
@@ -113,7 +114,7 @@ class BatchNorm(Module):
         >>> g.run({}, norm(g.constant([[0.0], [2.0]]))).numpy().round(2).tolist()
         [[-1.0], [1.0]]
         >>> norm.state_dict()["moving_mean"].round(2)
-        array([0.01], dtype=float32)
+        array([0.1], dtype=float32)
     """
 
     passes_mask = True
@@ -125,10 +126,12 @@ class BatchNorm(Module):
     # PyTorch's num_batches_tracked, if weights were loaded from PyTorch; kept for exporting them again.
     batches_tracked = 0
 
+    _input_size = 0
+
     def __init__(
         self,
         *,
-        momentum: float = 0.99,
+        momentum: float = 0.9,
         epsilon: float = 1e-3,
         scale: bool = True,
         center: bool = True,
@@ -251,7 +254,8 @@ class LayerNorm(_Norm):
         axes = sorted(axis + rank if axis < 0 else axis for axis in self.axes)
         if not axes or axes != list(range(rank - len(axes), rank)) or rank == len(axes) == 0:
             raise ShapeError(
-                f"{name}: axes must be the last axes of the input, got axes {tuple(self.axes)} and shape {x.shape}"
+                f"{name}: axes must be the last axes of the input, got axes {tuple(self.axes)} and shape {x.shape}: "
+                f"sizes are inferred, so write {name}() for the last axis, or {name}((-2, -1)) for two axes"
             )
         return axes
 
@@ -327,6 +331,8 @@ class GroupNorm(_Norm):
         [[-1.0, 1.0, -1.0, 1.0]]
     """
 
+    _input_size = 1
+
     def __init__(
         self,
         groups: int,
@@ -399,6 +405,8 @@ class InstanceNorm(_Norm):
         >>> g.run({}, mg.nn.InstanceNorm()(g.constant([[[0.0], [2.0]]]))).numpy().round(2).tolist()
         [[[-1.0], [1.0]]]
     """
+
+    _input_size = 0
 
     def __init__(
         self,

@@ -15,18 +15,38 @@ import numpy as np
 from .._core import Tensor
 
 if TYPE_CHECKING:
+    from .._core import DeviceGraph
     from ..graph import Graph
 
 
 class NewGraph:
-    """Placeholder for a graph in pickled state; unpickled as a new graph."""
+    """Placeholder for a graph in pickled state; unpickled as a new graph.
+
+    One placeholder serves all modules that are pickled together. It reads the values of their variables together.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.make, self.seed = type(graph), graph.seed
-        self.variables: dict[str, Variable] = {}
+        # The placeholders refer to this object, so references in the other direction are weak: memory is freed at once.
+        self.variables: weakref.WeakValueDictionary[str, Variable] = weakref.WeakValueDictionary()
+        self.wanted: dict[str, weakref.ref[Tensor]] = {}
+        self._values: dict[Tensor, np.ndarray] = {}
+        self._on: DeviceGraph | None = None
+        self._accesses = -1
 
     def __reduce__(self) -> Any:
         return self.make, (self.seed,)
+
+    def value_of(self, variable: Tensor) -> np.ndarray:
+        """Return the current value of a variable; read it with those of all other variables to be pickled."""
+        graph: Graph = variable.graph  # type: ignore[assignment]
+        on = graph.on(device_of(graph))
+        # The placeholder outlives the pickling if an exception keeps it, so values are only used while none can change.
+        if variable not in self._values or on is not self._on or on.exclusive_accesses != self._accesses:
+            wanted = [v for v in (known() for known in self.wanted.values()) if v is not None]
+            self._on, self._accesses = on, on.exclusive_accesses + 1
+            self._values = dict(zip(wanted, (value.numpy() for value in on.variable_values(wanted)), strict=True))
+        return self._values[variable]
 
 
 class Variable:
@@ -39,22 +59,19 @@ class Variable:
         v = self.variable()
         assert v is not None  # The module being pickled keeps the variable alive.
         graph: Graph = v.graph  # type: ignore[assignment]
-        value = graph.variable_value(v, device=_device_of(graph))
         trainable = any(v is other for other in graph.trainable_variables)
-        return variable_of, (self.graph, v.name, np.asarray(value), str(v.dtype), trainable, v in graph._outputs_first)
+        value = self.graph.value_of(v)
+        return variable_of, (self.graph, v.name, value, str(v.dtype), trainable, v in graph._outputs_first)
 
 
-_standing_for: weakref.WeakKeyDictionary[Any, NewGraph] = weakref.WeakKeyDictionary()
+# The placeholders of graphs whose modules are being pickled: the state of the modules keeps them.
+_standing_for: weakref.WeakKeyDictionary[Any, weakref.ref[NewGraph]] = weakref.WeakKeyDictionary()
 
 
 def written(value: Any) -> Any:
     """Replace the graphs and variables in a module's state, or in a value within it, by placeholders for pickling."""
     if isinstance(value, Tensor) and value.operation.kind == "variable":
-        graph = written_graph(value.graph)
-        known = graph.variables.get(value.name)
-        if known is None or known.variable() is not value:
-            known = graph.variables[value.name] = Variable(graph, value)
-        return known
+        return written_variable(value)
     if type(value) in (list, tuple):
         return type(value)(written(item) for item in value)
     if type(value) is dict:
@@ -62,11 +79,24 @@ def written(value: Any) -> Any:
     return value
 
 
+def written_variable(variable: Tensor) -> Variable:
+    """Return the placeholder of a variable, the same object for all modules that are pickled together."""
+    graph = written_graph(variable.graph)
+    graph.wanted[variable.name] = weakref.ref(variable)
+    known = graph.variables.get(variable.name)
+    if known is None or known.variable() is not variable:
+        known = graph.variables[variable.name] = Variable(graph, variable)
+    return known
+
+
 def written_graph(graph: Any) -> NewGraph:
-    """Return the placeholder of a graph. It is the same object for as long as the graph exists."""
-    if graph not in _standing_for:
-        _standing_for[graph] = NewGraph(graph)
-    return _standing_for[graph]
+    """Return the placeholder of a graph, the same object for all modules that are pickled together."""
+    known = _standing_for.get(graph)
+    placeholder = None if known is None else known()
+    if placeholder is None:
+        placeholder = NewGraph(graph)
+        _standing_for[graph] = weakref.ref(placeholder)
+    return placeholder
 
 
 def variable_of(
@@ -79,7 +109,7 @@ def variable_of(
     return variable
 
 
-def _device_of(graph: Graph) -> Any:
+def device_of(graph: Graph) -> Any:
     """Return the device with the current values: the default device, unless the graph has run only on others."""
     known = graph._on_devices
     return None if None in known or not known else next(iter(known.values())).device

@@ -2,7 +2,7 @@
 
 Pass one of them as `MultiheadAttention(positions=...)`. Each receives the positions of the queries and of the keys, so
 it works unchanged with a cache, where queries follow the stored keys. For encodings that are added to the data, use
-`PositionalEncoding`, or an `Embedding` for learned ones.
+`PositionalEncoding`, or an `Embedding` for learned ones. `RotaryPositions` is in rotary.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from .._core import Tensor, int32
-from ..errors import GraphError, ShapeError
+from ..errors import ShapeError
 from .initialisers import Normal
 from .layers import shape_of_sizes, size_in_run
 from .module import Module, graph_of
@@ -41,7 +41,7 @@ class AttentionPositions(Module):
 
         Args:
             x: Queries or keys (N, heads, length, features).
-            places: Positions, int32 (length,).
+            places: Positions, int32 (length,) or, if they differ between the sequences, (N, length).
 
         Returns:
             A tensor with the shape and dtype of x.
@@ -53,11 +53,11 @@ class AttentionPositions(Module):
 
         Args:
             like: Tensor whose graph and dtype the term takes.
-            queries: Positions of the queries, int32 (L,).
-            keys: Positions of the keys, int32 (S,).
+            queries: Positions of the queries, int32 (L,) or, if they differ between the sequences, (N, L).
+            keys: Positions of the keys, int32 (S,) or (N, S).
 
         Returns:
-            A tensor (heads, L, S), or None.
+            A tensor (heads, L, S) or (N, heads, L, S), or None.
         """
         return None
 
@@ -81,56 +81,10 @@ def places_from(x: Tensor, first: int | Tensor, count: int | Tensor) -> Tensor:
     return g.coordinate_along_axis(0, shape_of_sizes(x, [count])) + first
 
 
-class RotaryPositions(AttentionPositions):
-    """Rotary position encoding: rotate pairs of features by angles proportional to the position.
-
-    Features i of the first and second half of a head rotate together by position / base^(2 i / head size), as in
-    Hugging Face's Llama. With interleaved, features 2 i and 2 i + 1 rotate together, as in the paper. Scores then
-    depend only on the distance between query and key.
-
-    Args:
-        base: Base of the rotation frequencies, above 1. Defaults to 10000.
-        interleaved: Whether to pair adjacent features instead of feature i of each half. Defaults to False.
-
-    Raises:
-        GraphError: If base is not finite or not above 1.
-        ShapeError: If the number of features per head is odd.
-
-    Source: Su et al., arXiv:2104.09864.
-
-    Example:
-        >>> g = mg.Graph()
-        >>> x = g.constant([[[[1.0, 0.0]] * 2]])  # one sequence, one head, two places, two features
-        >>> g.run({}, mg.nn.RotaryPositions()(x)).numpy()[0, 0].round(2)
-        array([[1.  , 0.  ],
-               [0.54, 0.84]], dtype=float32)
-    """
-
-    def __init__(self, base: float = 10000.0, *, interleaved: bool = False) -> None:
-        if not 1 < base < math.inf:
-            raise GraphError(f"RotaryPositions: base must be finite and above 1, got {base}")
-        self.base, self.interleaved = base, interleaved
-
-    def of_heads(self, num_heads: int, head_size: int) -> None:
-        if head_size % 2:
-            raise ShapeError(f"RotaryPositions: the number of features per head must be even, got {head_size}")
-
-    def turned(self, x: Tensor, places: Tensor) -> Tensor:
-        g, features = graph_of(x), (x.shape or (-1,))[-1]
-        self.of_heads(1, features)
-        half = features // 2
-        slower = self.base ** (-np.arange(half) / half)
-        angles = g.expand_dims(g.cast(places, "float32"), 1) * g.constant(slower.astype(np.float32))
-        sine, cosine = (g.cast(wave(angles), x.dtype) for wave in (g.sin, g.cos))
-        if self.interleaved:
-            sine, cosine = (g.concat([w, w], 1, interleave=True) for w in (sine, cosine))
-            pairs = g.reshape(x, shape_of_sizes(x, [*(size_in_run(x, axis) for axis in range(3)), half, 2]))
-            beside = g.concat([-g.slice_axis(pairs, 4, 1, 1), g.slice_axis(pairs, 4, 0, 1)], 4)
-            beside = g.reshape(beside, shape_of_sizes(x, [size_in_run(x, axis) for axis in range(4)]))
-        else:
-            sine, cosine = (g.concat([w, w], 1) for w in (sine, cosine))
-            beside = g.concat([-g.slice_axis(x, 3, half, half), g.slice_axis(x, 3, 0, half)], 3)
-        return x * cosine + beside * sine
+def distances(queries: Tensor, keys: Tensor) -> Tensor:
+    """Return the position of each key minus that of each query, int32 (L, S) or (N, L, S)."""
+    g = graph_of(keys)
+    return g.expand_dims(keys, -2) - g.expand_dims(queries, -1)
 
 
 class RelativePositions(AttentionPositions):
@@ -188,10 +142,10 @@ class RelativePositions(AttentionPositions):
     def added(self, like: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
         self.ensure_built(like)
         g = graph_of(like)
-        distance = g.expand_dims(keys, 0) - g.expand_dims(queries, 1)
+        distance = distances(queries, keys)
         found = g.gather(self.weight, self.buckets(distance), axis=0)
         self.load_waiting()
-        return g.cast(g.transpose(found, (2, 0, 1)), like.dtype)
+        return g.cast(g.transpose(found, (2, 0, 1) if len(found.shape or ()) == 3 else (0, 3, 1, 2)), like.dtype)
 
     def buckets(self, distance: Tensor) -> Tensor:
         """Return the bucket of each distance.
@@ -241,9 +195,9 @@ class LinearPositions(AttentionPositions):
 
     def added(self, like: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:
         g = graph_of(like)
-        distance = g.absolute(g.expand_dims(keys, 0) - g.expand_dims(queries, 1))
+        distance = g.absolute(distances(queries, keys))
         shares = g.constant(-np.array(linear_shares(self.num_heads), np.float32)[:, None, None])
-        return g.cast(shares * g.cast(g.expand_dims(distance, 0), "float32"), like.dtype)
+        return g.cast(shares * g.cast(g.expand_dims(distance, -3), "float32"), like.dtype)
 
 
 def linear_shares(heads: int) -> list[float]:

@@ -49,11 +49,13 @@ class _Recurrent(Module):
     passes_mask = True
     unbounded = False  # Whether states can grow without bound while the layer runs over long padding.
 
+    _input_size = 0
+
     def __init__(
         self,
         hidden_size: int,
-        num_layers: int = 1,
         *,
+        num_layers: int = 1,
         bias: bool = True,
         recurrent_bias: bool = True,
         batch_first: bool = True,
@@ -254,8 +256,8 @@ class RNN(_Recurrent):
     def __init__(
         self,
         hidden_size: int,
-        num_layers: int = 1,
         *,
+        num_layers: int = 1,
         activation: str = "tanh",
         bias: bool = True,
         recurrent_bias: bool = True,
@@ -267,7 +269,7 @@ class RNN(_Recurrent):
         bias_initialiser: Initialiser = zeros,
     ) -> None:
         super().__init__(
-            hidden_size, num_layers, bias=bias, recurrent_bias=recurrent_bias, batch_first=batch_first,
+            hidden_size, num_layers=num_layers, bias=bias, recurrent_bias=recurrent_bias, batch_first=batch_first,
             dropout=dropout, bidirectional=bidirectional, weight_initialiser=weight_initialiser,
             recurrent_initialiser=recurrent_initialiser, bias_initialiser=bias_initialiser,
         )  # fmt: skip

@@ -16,6 +16,7 @@ from .._core import ConstantData, DType, Operation, Tensor, float32, float64
 from .._display import ShowsArguments
 from .._tracking import Tracked, is_building
 from ..errors import GraphError
+from . import low_precision
 from .aliases import options_of_alias, taking_aliases
 from .schedules import Schedule, as_schedule, scaled_rate
 
@@ -37,10 +38,15 @@ class Optimizer(Tracked, ShowsArguments):
     """Base class of optimizers.
 
     Subclasses define `step`, which updates one variable, or override `updates`. float16 and bfloat16 variables are
-    updated in float32, where small rates and momenta do not vanish, and then rounded.
+    updated in float32, where small rates and momenta do not vanish, and then stored as low_precision_weights states.
 
     Options can be changed at any time, also under their aliases, as in `optimizer.weight_decay = 0`: a trainer uses the
     new value from its next step on, keeps the state, and saves the change in its checkpoints.
+
+    Attributes:
+        low_precision_weights: How float16 and bfloat16 weights keep updates that are too small for their dtype:
+            "rounded" loses them, "master" keeps a float32 copy of each weight, and "stochastic" rounds bfloat16 weights
+            up or down at random. Defaults to "rounded".
 
     Args:
         learning_rate: Number of at least 0, or a schedule: a function from the step number, counted from 0, to the
@@ -61,6 +67,8 @@ class Optimizer(Tracked, ShowsArguments):
         True
     """
 
+    low_precision_weights: str = "rounded"
+    """How float16 and bfloat16 weights keep updates too small for their dtype: see `Trainer`."""
     _schedule: Schedule
     _unscaled: Schedule
     _constructed: Schedule
@@ -99,6 +107,8 @@ class Optimizer(Tracked, ShowsArguments):
                     setattr(self, option, each)
                 return
             self._require_changeable(name, value)
+        if name == "low_precision_weights":
+            low_precision.checked_way(type(self).__name__, value)
         super().__setattr__(name, value)
 
     def _require_changeable(self, name: str, value: Any) -> None:
@@ -143,6 +153,15 @@ class Optimizer(Tracked, ShowsArguments):
             variable: The parameter.
         """
         return False
+
+    def know_paths(self, paths: Mapping[Tensor, str]) -> None:
+        """Receive the paths of the parameters in the model; trainers call this before each build.
+
+        The names of variables differ from their paths if the model was part of another one when it was built.
+
+        Args:
+            paths: Dict of paths, keyed by variable.
+        """
 
     def with_options(self, **options: Any) -> Optimizer:
         """Create an optimizer of the same kind with some options changed.
@@ -213,9 +232,13 @@ class Optimizer(Tracked, ShowsArguments):
         operations = []
         for variable, gradient in gradients.items():
             dtype = float64 if variable.dtype == float64 else float32
-            values, slope, rate = (self._in(dtype, x) for x in (self.graph.read(variable), gradient, learning_rate))
-            moved, assigns = self.step(variable, values, slope, rate)
-            operations += [*assigns, self.graph.assign(variable, self._in(variable.dtype, moved))]
+            way = self.low_precision_weights if variable.dtype.itemsize == 2 else None
+            values = low_precision.values_of(self, variable, way) if way else self.graph.read(variable)
+            moved, assigns = self.step(variable, values, self._in(dtype, gradient), self._in(dtype, learning_rate))
+            operations += assigns
+            operations += (
+                low_precision.stored(self, variable, moved, way) if way else [self.graph.assign(variable, moved)]
+            )
         return operations + self.finish()
 
     def step(
@@ -348,6 +371,9 @@ class Around(Optimizer):
 
     def freezes(self, variable: Tensor) -> bool:
         return self.optimizer.freezes(variable)
+
+    def know_paths(self, paths: Mapping[Tensor, str]) -> None:
+        self.optimizer.know_paths(paths)
 
     @property
     def learning_rate(self) -> Schedule:

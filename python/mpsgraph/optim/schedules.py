@@ -36,7 +36,7 @@ class ConstantRate(float):
         (0.1, 0.1)
     """
 
-    def __new__(cls, rate: NotNegative) -> ConstantRate:
+    def __new__(cls, rate: float) -> ConstantRate:
         return super().__new__(cls, as_rate("ConstantRate: rate", rate))
 
     @property

@@ -6,6 +6,7 @@ arrays, or as an iterable of batches.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from .._checks import is_number
-from .._core import NDArray
+from .._core import DType, NDArray, bfloat16, float32
 from .._display import shown
 from ..data.batches import Batches, batches
-from ..errors import DTypeError, GraphError, ShapeError
+from ..errors import ArgumentError, DTypeError, GraphError, ShapeError
 from .structure import in_order, leaves, mapped, named_leaves, refilled
+from .trainer_type import Trainer
 
 ARRAYS = (np.ndarray, NDArray)
 
@@ -64,9 +66,11 @@ def checked_batch(inputs: Any, labels: Any = None, weights: Any = None) -> Batch
         GraphError: If there are no inputs.
         ShapeError: If an array has no batch axis.
     """
+    inputs, labels, weights = (
+        part if type(part) is np.ndarray else with_arrays(part, name)
+        for part, name in ((inputs, "inputs"), (labels, "labels"), (weights, "weights"))
+    )
     for name, structure in (("inputs", inputs), ("labels", labels), ("weights", weights)):
-        if _is_list_of_numbers(structure):
-            raise DTypeError(f"Trainer: {name} must be an array, got a list: convert it with np.asarray({name}, dtype)")
         for path, array in named_leaves(structure):
             what = f"{name} '{path}'" if path else name
             if not isinstance(array, ARRAYS):
@@ -75,7 +79,10 @@ def checked_batch(inputs: Any, labels: Any = None, weights: Any = None) -> Batch
                     f"Trainer: {what} must be an array, got {kind}: convert it with np.asarray(..., dtype)"
                 )
             if isinstance(array, np.ndarray) and array.dtype.kind in "OUSMm":
-                raise DTypeError(f"Trainer: {what} must be numeric, got an array of {array.dtype}")
+                raise DTypeError(
+                    f"Trainer: {what} must be numeric, got an array of {array.dtype}: convert it with "
+                    "array.astype(np.float32), or replace words by numbers"
+                )
     if not leaves(inputs):
         raise GraphError("Trainer: a batch needs inputs: pass an array, or a tuple or dict of arrays")
     for _, array in named_leaves((inputs, labels, weights)):
@@ -84,6 +91,77 @@ def checked_batch(inputs: Any, labels: Any = None, weights: Any = None) -> Batch
                 "Trainer: the first axis of inputs, labels and weights must be the batch, got an array of rank 0"
             )
     return Batch(in_order(inputs), in_order(labels), in_order(weights))
+
+
+def with_arrays(structure: Any, name: str) -> Any:
+    """Return a structure in which lists of numbers, tables, and columns are arrays.
+
+    Lists of floats become float32, and lists of ints int32.
+    """
+    if structure is None or isinstance(structure, ARRAYS):
+        return structure
+    if hasattr(structure, "to_numpy"):
+        return structure.to_numpy()
+    if isinstance(structure, Mapping):
+        return {key: with_arrays(value, name) for key, value in structure.items()}
+    if isinstance(structure, (tuple, list)):
+        if not _is_list_of_numbers(structure):
+            return type(structure)(with_arrays(value, name) for value in structure)
+        try:
+            array = np.asarray(structure)
+        except ValueError as error:
+            raise ShapeError(f"Trainer: {name}: the rows of a list must have equal lengths, got {error}") from error
+        narrow = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
+        return array.astype(narrow.get(array.dtype, array.dtype), copy=False)
+    return np.asarray(structure) if hasattr(structure, "__array__") and hasattr(structure, "shape") else structure
+
+
+def in_dtype_of(trainer: Trainer, batch: Batch) -> Batch:
+    """Return the batch with float64 inputs converted to the dtype of a trainer, with a warning the first time.
+
+    Labels of another width than those of earlier batches, such as lists after arrays, are converted to their dtype.
+    """
+    form = getattr(trainer, "_forms", {}).get("labels")
+    if form is not None and batch.labels is not None:
+        before = iter(form.dtypes)
+        labels = mapped(lambda array: _as_before(array, next(before, None)), batch.labels)
+        batch = Batch(batch.inputs, labels, batch.weights)
+    if getattr(trainer, "dtype", None) != float32 or not any(_is_wide(array) for array in leaves(batch.inputs)):
+        return batch
+    if not trainer._warned_of_dtype:
+        trainer._warned_of_dtype = True
+        warnings.warn(
+            "inputs are float64, and are converted to the trainer's dtype, float32: convert them once with "
+            "x.astype(np.float32), or create the trainer with dtype='float64'",
+            stacklevel=4,
+        )
+    inputs = mapped(lambda array: array.astype(np.float32) if _is_wide(array) else array, batch.inputs)
+    return Batch(inputs, batch.labels, batch.weights)
+
+
+def _as_before(array: Any, dtype: DType | None) -> Any:
+    """Return integers with another integer dtype if it can represent them, and floats with another float dtype."""
+    if not isinstance(array, np.ndarray) or dtype is None or dtype == bfloat16 or array.dtype == dtype.numpy:
+        return array
+    if array.dtype.kind in "iu" and dtype.is_integer:
+        limits = np.iinfo(dtype.numpy)
+        fits = not array.size or limits.min <= array.min() and array.max() <= limits.max
+        return array.astype(dtype.numpy) if fits else array
+    return array.astype(dtype.numpy) if array.dtype.kind == "f" and dtype.is_float else array
+
+
+def _is_wide(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype == np.float64
+
+
+def require_labels(where: str, labels: Any) -> None:
+    """Raise ArgumentError for a number in the position of the labels of a fit."""
+    if is_number(labels):
+        number = shown(labels)
+        raise ArgumentError(
+            f"{where}: labels must be arrays, got {number}: pass a number by name, epochs={number}, "
+            f"iterations={number}, or batch_size={number}"
+        )
 
 
 def as_batch(value: Any) -> Batch:
@@ -128,25 +206,30 @@ class WholeArrays:
             yield Batch(*refilled(self._parts, list(arrays)))
 
 
-def as_source(data: Any, labels: Any, weights: Any, batch_size: int, shuffle: bool, seed: int) -> Iterable[Any]:
-    """Convert whole arrays to batches and return any other iterable unchanged.
+def as_source(
+    data: Any, labels: Any, weights: Any, batch_size: int, shuffle: bool, seed: int, trainer: Trainer | None = None
+) -> Iterable[Any]:
+    """Convert whole arrays to batches, in a trainer's dtype, and return any other iterable unchanged.
 
     Raises:
         GraphError: If data is neither arrays nor an iterable of batches, or cannot be combined with the labels or
             weights.
         DTypeError: If an array is not numeric.
     """
+
+    def whole(batch: Batch) -> WholeArrays:
+        return WholeArrays(batch if trainer is None else in_dtype_of(trainer, batch), batch_size, shuffle, seed)
+
     if labels is not None:
-        return WholeArrays(checked_batch(data, labels, weights), batch_size, shuffle, seed)
+        return whole(checked_batch(data, labels, weights))
     if isinstance(data, (tuple, list)) and data and all(isinstance(array, np.ndarray) for array in data):
-        return WholeArrays(_whole_batch(tuple(data)), batch_size, shuffle, seed)
-    if isinstance(data, tuple) and any(_is_list_of_numbers(array) for array in data):
-        raise DTypeError(
-            f"Trainer: data must be a pair of arrays, got {shown(data)}: convert the lists with np.asarray(..., dtype)"
-        )
+        return whole(_whole_batch(tuple(data)))
+    if isinstance(data, tuple) and any(_is_list_of_numbers(array) or hasattr(array, "to_numpy") for array in data):
+        data = with_arrays(data, "data")
+    elif hasattr(data, "to_numpy") or _is_list_of_numbers(data):
+        data = with_arrays(data, "data")
     if is_whole(data):
-        whole = _whole_batch(data) if isinstance(data, tuple) else checked_batch(data)
-        return WholeArrays(whole, batch_size, shuffle, seed)
+        return whole(_whole_batch(data) if isinstance(data, tuple) else checked_batch(data))
     if weights is not None:
         raise GraphError(
             "Trainer: sample_weight needs data as arrays: for an iterable of batches, pass the weights as the third "
@@ -212,6 +295,8 @@ def split_off(data: Any, labels: Any, weights: Any, share: float) -> tuple[Batch
     Raises:
         GraphError: If data is not whole arrays, or one of the parts would be empty.
     """
+    if isinstance(data, tuple) or hasattr(data, "to_numpy") or _is_list_of_numbers(data):
+        data = with_arrays(data, "data")
     if labels is None and isinstance(data, tuple) and is_whole(data):
         whole = _whole_batch(data)
     elif is_whole(data):
@@ -233,10 +318,10 @@ def split_off(data: Any, labels: Any, weights: Any, share: float) -> tuple[Batch
 
 
 def _is_list_of_numbers(value: Any) -> bool:
-    """Return whether a value is a list of numbers, or of such lists, judging by the first items."""
-    if not isinstance(value, (list, tuple)):
-        return False
-    while isinstance(value, (list, tuple)) and value:
+    """Return whether a value is a list or tuple of numbers, or a list of such lists, judging by the first items."""
+    if isinstance(value, tuple):
+        return bool(value) and is_number(value[0])
+    while isinstance(value, list) and value:
         value = value[0]
         if is_number(value):
             return True

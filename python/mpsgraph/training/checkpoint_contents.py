@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ class Contents:
 
     variables: dict[str, np.ndarray]
     step: int
+    seed: int | None
     forms: list[dict[str, Any]]
     data: dict[str, Any] | None
     history: dict[str, Any]
@@ -44,6 +46,10 @@ class Contents:
     optimizers: list[dict[str, Any]]
     """Rates and options set by hand."""
     dormant: set[str]
+    left_out: set[str]
+    """Names of frozen parameters that the checkpoint does not contain."""
+    averages: set[str]
+    """Names of the moving averages. A weight that was always frozen has none."""
     """Names of variables that the steps did not use when the checkpoint was saved."""
     precision: str
     precision_choices: dict[str, LayerPrecision]
@@ -80,6 +86,11 @@ class Contents:
         step = int(metadata["step"])
         if step < 0:
             raise GraphError(f"'step' must be at least 0, got {step}")
+        seed = json.loads(metadata.get("seed", "null"))
+        if seed is None and data is not None:
+            seed = data.get("seed")
+        if not isinstance(seed, (int, NoneType)) or isinstance(seed, bool):
+            raise GraphError(f"'seed' must be an int, got {shown(seed)}")
         optimizers = read("optimizers", list, "[]")
         if "optimizers" not in metadata:
             optimizers = [{"factors": factors} for factors in read("rate_factors", list, "[]")]
@@ -99,6 +110,7 @@ class Contents:
         return cls(
             variables=variables,
             step=step,
+            seed=seed,
             forms=forms,
             data=data,
             history=history,
@@ -107,6 +119,8 @@ class Contents:
             optimizer=metadata.get("optimizer"),
             optimizers=optimizers,
             dormant=set(read("dormant", list, "[]")),
+            left_out=set(read("left_out", list, "[]")),
+            averages=set(read("averages", list, "[]")),
             precision=metadata.get("precision", "float32"),
             precision_choices=as_choices(read("precision_choices", dict, "{}")),
         )

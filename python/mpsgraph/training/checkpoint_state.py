@@ -16,19 +16,23 @@ import numpy as np
 
 from .._core import DType, Tensor, bfloat16
 from ..errors import CheckpointError, Error, GraphError
+from ..graph import Graph
+from ..nn.module import Module
+from ..nn.quantized import QuantizedEmbedding, QuantizedLinear
 from ..optim import Optimizer, by_hand
 from ..optim.by_hand import optimizers_in
 from . import checkpoint
 from .checkpoint_contents import Contents, all_or_nothing
 from .checkpoint_values import packed
 from .history import History
+from .step import unset_average
 from .trainer_type import Trainer
 from .variables import dormant_of, variables_of
 
 _FIT = "fit"  # Prefix of the names of arrays that belong to the fit. Variables are stored under other names.
 
 
-def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
+def save(trainer: Trainer, path: str | os.PathLike[str], frozen: bool = True) -> None:
     """Save a trainer; see Trainer.save."""
     if not trainer._specs:
         raise GraphError("Trainer.save: there is nothing to save yet: train or evaluate first")
@@ -39,6 +43,14 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     described = packed(fit, arrays, _FIT)
     used, dormant = variables_of(trainer), dormant_of(trainer)
     variables = used | dormant
+    trained = {variable for _, variable in trainer.network.named_parameters()} | set(trainer.network.buffers())
+    if isinstance(trainer.model, Module):  # Packed weights never change.
+        packed_layers = [
+            m for _, m in trainer.model.named_modules() if isinstance(m, (QuantizedLinear, QuantizedEmbedding))
+        ]
+        trained -= {variable for layer in packed_layers for variable in vars(layer)["_buffers"].values()}
+    left_out = [] if frozen else [path for path, v in trainer.network.named_variables().items() if v not in trained]
+    variables = {name: variable for name, variable in variables.items() if name not in set(left_out)}
     partnership = trainer._partnership
     metadata = {
         "kind": "trainer",
@@ -49,17 +61,22 @@ def save(trainer: Trainer, path: str | os.PathLike[str]) -> None:
         "history": json.dumps(trainer.history.state_dict()),
         "fit": json.dumps(described),
         "optimizers": json.dumps(by_hand.described(_outer_optimizers(trainer))),
+        "seed": json.dumps(trainer.seed),
+        "left_out": json.dumps(left_out),
         "precision": trainer.precision,
         "precision_choices": json.dumps({p: asdict(c) for p, c in trainer.precision_choices.items()}),
     }
     copies = trainer.graph.variable_values(variables.values(), device=trainer.device)
     values = dict(zip(variables, copies, strict=True))
     dtypes = {name: str(v.dtype) for name, v in variables.items()}
+    trainer._drop_stale_sums()
     # Values that an earlier checkpoint contained for variables that this trainer has not needed yet.
     waiting = {name: value for name, value in trainer._dormant.items() if name not in values}
-    frozen = set(trainer._averages.values()) - set(trainer._trained_averages())
-    optional = [name for name, variable in used.items() if variable in frozen]
+    still = set(trainer._averages.values()) - set(trainer._trained_averages()) | trainer._frozen_sums()
+    optional = [name for name, variable in used.items() if variable in still]
     metadata["dormant"] = json.dumps([*dormant, *waiting, *optional])
+    averages = set(trainer._averages.values())
+    metadata["averages"] = json.dumps([name for name, variable in variables.items() if variable in averages])
     arrays |= waiting
     if partnership is None or not partnership.agreed:
         checkpoint.save(path, values | arrays, metadata, dtypes)
@@ -86,6 +103,7 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     trainer._follow_settings()
     with all_or_nothing(trainer):
         together = contents.together
+        _take_seed(trainer, contents.seed)
         if partnership is not None and partnership.reference is None:
             partnership.reference = together.get("reference")
         _load_precision(trainer, path, contents)
@@ -107,9 +125,10 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
             # The first process restores the gradient sums of all processes; the others start at zero.
             if not partnership.is_first:
                 values |= {name: np.zeros_like(values[name]) for name in _sums(trainer, variables)}
-        history = History()
+        history = History(trainer.seed)
         history.load_state_dict(contents.history)
-    trainer.graph.set_variables({v: values[name] for name, v in variables.items()}, device=trainer.device)
+    stored = {v: values[name] for name, v in variables.items() if name in values}
+    trainer.graph.set_variables(stored, device=trainer.device)
     trainer.step, trainer.history = contents.step, history
     trainer._data_state = contents.data
     trainer._fit, trainer._resumed = None, contents.fit
@@ -117,7 +136,7 @@ def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
     _start_anew(trainer, {variable for name, variable in own.items() if name not in dormant})
     used = {own[name]: dormant.pop(name) for name in list(dormant) if name in own}
     trainer.graph.set_variables(used, device=trainer.device)
-    trainer._dormant = dormant
+    trainer._dormant, trainer._dormant_updates = dormant, trainer._updates_made()
 
 
 def _matched(
@@ -131,7 +150,17 @@ def _matched(
     own = dormant_of(trainer)
     found = {n: v for n, v in contents.variables.items() if n in variables or n not in contents.dormant}
     dormant = {n: v for n, v in contents.variables.items() if n not in found}
-    missing, unknown = sorted(variables.keys() - found.keys()), sorted(found.keys() - variables.keys() - own.keys())
+    # A weight that was frozen until the checkpoint was saved has no average there yet.
+    averages = set(trainer._averages.values())
+    begun = {name: variable for name, variable in variables.items() if variable in averages}
+    if contents.averages:
+        for name in begun.keys() - found.keys() - contents.averages:
+            dtype = begun[name].dtype.numpy
+            found[name] = np.full(begun[name].shape or (), unset_average(dtype), dtype)
+    missing, unknown = (
+        sorted(variables.keys() - found.keys() - contents.left_out),
+        sorted(found.keys() - variables.keys() - own.keys()),
+    )
     if missing or unknown:
         raise CheckpointError(
             f"{path} belongs to another model or optimizer: missing variables {missing}, unexpected variables {unknown}"
@@ -219,6 +248,16 @@ def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:
     """
     own = {v for sums in trainer._sums.values() for v in sums.sums.values()}
     return [name for name, v in variables.items() if v in own]
+
+
+def _take_seed(trainer: Trainer, seed: int | None) -> None:
+    """Continue with the seed of a checkpoint, unless the trainer was created with a seed."""
+    if seed is None or trainer._seed_chosen or seed == trainer.seed:
+        return
+    trainer.__dict__["seed"] = seed
+    if not trainer.graph.operation_count and trainer.engine is None:
+        trainer.network.graph = Graph(seed=seed)
+        trainer.__dict__["graph"] = trainer.network.graph
 
 
 def _load_precision(trainer: Trainer, path: str | os.PathLike[str], contents: Contents) -> None:

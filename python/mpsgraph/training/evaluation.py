@@ -13,7 +13,7 @@ from .._core import NDArray, Tensor
 from .._display import shown
 from ..errors import GraphError
 from ..model import Model
-from .batch import Batch, as_batch, as_source, checked_batch, is_whole
+from .batch import Batch, as_batch, as_source, checked_batch, in_dtype_of, is_whole
 from .means import Means
 from .objective import Objective, Part, Term, shares_of
 from .sizes import notice_size
@@ -85,8 +85,8 @@ def evaluate(trainer: Trainer, data: Any, labels: Any, weights: Any, batch_size:
         objective = Objective(trainer.loss, trainer.objective.loss_weights, metrics)
     means = Means()
     accumulated: dict[str, Any] = {}
-    for value in as_source(data, labels, weights, batch_size, shuffle=False, seed=0):
-        batch = as_batch(value)
+    for value in as_source(data, labels, weights, batch_size, shuffle=False, seed=0, trainer=trainer):
+        batch = in_dtype_of(trainer, as_batch(value))
         with trainer._undone_by_errors():
             built = trainer._built_for(batch)
         if objective is not None:
@@ -133,9 +133,9 @@ def _add(
 
 def labels_of(part: Part, arrays: Mapping[int, Any]) -> np.ndarray:
     """Return the label array of one output. Raise GraphError if the labels are several arrays."""
-    if not isinstance(part.labels, Tensor):
+    if not isinstance(part.given, Tensor):
         raise GraphError("accumulated metrics need labels in a single array for each output, got a structure of arrays")
-    return np.asarray(arrays[id(part.labels)])
+    return np.asarray(arrays[id(part.given)])
 
 
 def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
@@ -147,16 +147,19 @@ def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
 
     def run(inputs: Any) -> None:
         nonlocal outputs
+        inputs = in_dtype_of(trainer, Batch(inputs)).inputs
         with trainer._undone_by_errors():
             placeholders = trainer._prediction_inputs_for(inputs)
             outputs = trainer._inference(placeholders)
         arrays = leaves(inputs)
         notice_size(trainer, [array.shape for array in arrays])
         feeds = dict(zip(leaves(placeholders), arrays, strict=True))
+        if len(arrays) == 1 and isinstance(inputs, np.ndarray) and isinstance(outputs, Tensor):
+            _remember(trainer, inputs, placeholders, outputs, batch_size)
         results = trainer._runner().run(feeds, leaves(outputs))
         parts.append([result.numpy() for result in results])
 
-    whole = is_whole(data)
+    whole = is_whole(data) or hasattr(data, "to_numpy")
     if whole or not hasattr(data, "__iter__") or _is_numbers(data):
         data = checked_batch(data).inputs
         length = leaves(data)[0].shape[0]
@@ -170,6 +173,22 @@ def predict(trainer: Trainer, data: Any, batch_size: int) -> Any:
         raise GraphError("Trainer.predict: data contains no batches")
     joined = [np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in zip(*parts, strict=True)]
     return refilled(outputs, joined)
+
+
+_FAST = 32
+"""Number of shapes of single arrays whose predictions skip all checks."""
+
+
+def _remember(trainer: Trainer, inputs: np.ndarray, placeholder: Tensor, output: Tensor, batch_size: int) -> None:
+    """Store the executable for a single array of inputs, with which Trainer.predict begins."""
+    fast = getattr(trainer, "_fast", None)
+    if fast is None or trainer._on_engine is not None or trainer._averaged or len(inputs) > batch_size:
+        return
+    if len(fast) >= _FAST:
+        fast.clear()
+    feeds = {placeholder: (placeholder.dtype, tuple(inputs.shape))}
+    executable = trainer.graph.on(trainer.device).compile(feeds, [output], [])
+    fast[inputs.shape, inputs.dtype, batch_size] = output, executable
 
 
 def _is_numbers(data: Any) -> bool:

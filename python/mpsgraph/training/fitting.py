@@ -45,7 +45,7 @@ class Fit:
             part, rest = split_off(data, labels, weights, validation_split)
             (data, labels, weights), validation = part.parts, [rest] if rest.labels is None else rest.parts
         self.trainer, self.validation, self.class_weights = trainer, validation, class_weights
-        source = as_source(data, labels, weights, batch_size, shuffle=True, seed=trainer.seed)
+        source = as_source(data, labels, weights, batch_size, shuffle=True, seed=trainer.seed, trainer=trainer)
         self.partnership = trainer._partnership
         self.alike = self.partnership is None  # Whether all processes have the same number of batches.
         if self.partnership is not None:
@@ -75,7 +75,8 @@ class Fit:
             copy = not isinstance(self.source, (Batches, WholeArrays, list, tuple))
         length = steps_per_epoch or (len(self.source) if isinstance(self.source, Sized) else None)
         total = iterations or (length * epochs if length else None)
-        told = [*callbacks, ProgressBar(total)] if progress else list(callbacks)
+        bar = ProgressBar(total, epochs=None if iterations else epochs, steps=length)
+        told = [*callbacks, bar] if progress else list(callbacks)
         if self.partnership is not None and not self.partnership.is_first:
             told = [callback for callback in told if not callback.first_process_only]
         self.told = sorted(told, key=lambda callback: callback.saves)

@@ -6,8 +6,9 @@ The part that runs the graph is in `trainer.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ..distributed.weighing import Weighing, in_order, weight_of_batch
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from ..model import Model
+from ..nn.checkpointing import checkpointed_layers
 from ..nn.metrics import Metric
 from ..nn.module import Module, adopt, is_built
 from ..optim import LossScaling, Optimizer
@@ -30,7 +32,17 @@ from .engine import Prepared
 from .network import Network
 from .objective import Objective, shares_of
 from .sizes import Sizes
-from .step import Built, Form, GradientSums, Minimized, example_of, require_dtype, require_trainable, unset_average
+from .step import (
+    SUM,
+    Built,
+    Form,
+    GradientSums,
+    Minimized,
+    example_of,
+    require_dtype,
+    require_trainable,
+    unset_average,
+)
 from .structure import leaves
 from .variables import variables_of
 
@@ -50,6 +62,8 @@ class TrainingGraph:
     dtype: DType
     accumulation: int
     ema_decay: float | None
+    checkpoint_layers: bool | tuple[str, ...]
+    low_precision_weights: str | None
     precision: str
     precision_error: float
     precision_choices: dict[str, LayerPrecision]
@@ -90,7 +104,11 @@ class TrainingGraph:
         self._rebuilds = 0
         self._dormant: dict[str, np.ndarray] = {}
         """Values in a loaded checkpoint for variables that steps do not use yet, such as states of frozen layers."""
+        self._dormant_updates = 0  # Number of updates before that checkpoint was saved.
         self._sizes = Sizes()
+        self._parts: WeakSet[Module] = WeakSet()  # Parts of the model that are built in this graph.
+        self._warned_of_dtype = False
+        self._fast: dict[Any, Any] = {}  # Executables of predictions of single arrays; see evaluation.predict_array.
 
     # --- the step, for subclasses -------------------------------------------------------------------------------------
 
@@ -217,10 +235,14 @@ class TrainingGraph:
                 "another one, such as optimizer.with_options()"
             )
         self._adopt()
+        optimizer.know_paths({v: path for path, v in self.network.named_variables().items()})
         free = [v for _, v in self.network.named_parameters() if not optimizer.freezes(v)]
         chosen = None if parameters is None else set(parameters)
         variables = [v for v in free if chosen is None or v in chosen]
         require_trainable(variables)
+        if self.low_precision_weights is not None:
+            for each in optimizer._innermost():
+                each.low_precision_weights = self.low_precision_weights
         rate = self._rate_for(optimizer)
         scaling = self._scaling_of(optimizer)
         start = None if scaling is None else scaling.start(g)
@@ -255,7 +277,8 @@ class TrainingGraph:
             made.updates = scaling.updates(gradients, rate, self._before)
             if made.accumulating:
                 made.accumulating += self._restored(scaling, gradients)
-        made.updates += emptying + self._averaging(variables + self._frozen_averages(optimizer))
+        made.updates += emptying + self._averaging(variables)
+        made.updates += self._averaging(self._frozen_averages(optimizer), begin=False)
         self._building.minimized.append(made)
 
     def _frozen_averages(self, optimizer: Optimizer) -> list[Tensor]:
@@ -267,6 +290,12 @@ class TrainingGraph:
         freeze = {self.optimizer, optimizer}
         trained = {v for _, v in self.network.named_parameters() if not all(each.freezes(v) for each in freeze)}
         return [v for v in self.network.named_variables().values() if v in self._averages and v not in trained]
+
+    def _checkpointed(self) -> AbstractContextManager[None]:
+        """Checkpoint the layers chosen by `checkpoint_layers` within a `with` block."""
+        if not self.checkpoint_layers or not isinstance(self.model, Module):
+            return nullcontext()
+        return checkpointed_layers(self.model, self.checkpoint_layers)
 
     # --- building -----------------------------------------------------------------------------------------------------
 
@@ -355,7 +384,7 @@ class TrainingGraph:
             self._rate_of[optimizer, count] = self.graph.placeholder(shape, dtype, "learning_rate")
         return self._rate_of[optimizer, count]
 
-    def _averaging(self, variables: list[Tensor]) -> list[Operation]:
+    def _averaging(self, variables: list[Tensor], begin: bool = True) -> list[Operation]:
         """Return the operations that update the moving averages of the weights, which are float32 or wider.
 
         An average is the lowest finite number of its dtype until its weight is first updated, and then begins with the
@@ -374,7 +403,8 @@ class TrainingGraph:
             average, new = g.read(self._averages[v]), g.read(v)
             new = new if new.dtype == dtype else g.cast(new, dtype)
             begins = g.equal(average, unset)
-            moved = g.select(begins, new, toward(average, new, self.ema_decay))
+            # The average of a frozen weight begins only when the weight is updated.
+            moved = g.select(begins, new if begin else average, toward(average, new, self.ema_decay))
             made.append(g.assign(self._averages[v], moved))
         return made
 
@@ -507,7 +537,7 @@ class TrainingGraph:
         if isinstance(self.model, Module) and not is_built(self.model):
             self.model._name_children()
         try:
-            with building():
+            with building(), self._checkpointed():
                 reported = dict(self.training_step(built.inputs, built.labels, built.weights))
         finally:
             self._building, g._repeated_states = None, []
@@ -562,12 +592,27 @@ class TrainingGraph:
         if not self._dormant:
             return
         self.wait()
+        self._drop_stale_sums()
         used = {}
         for name, variable in variables_of(self).items():
             value = self._dormant.get(name)
             if value is not None and value.shape == tuple(variable.shape or ()):
                 used[variable] = self._dormant.pop(name)
         self.graph.set_variables(used, device=self.device)
+
+    def _drop_stale_sums(self) -> None:
+        """Drop the gradient sums of frozen layers in a loaded checkpoint if an update has been made since."""
+        if self._updates_made() != self._dormant_updates:
+            self._dormant = {name: value for name, value in self._dormant.items() if SUM not in name}
+
+    def _frozen_sums(self) -> set[Tensor]:
+        """Return the gradient sums of parameters that have been frozen since gradients were accumulated."""
+        trained = [v for _, v in self.network.named_parameters()]
+        frozen = set[Tensor]()
+        for (optimizer, _), sums in self._sums.items():
+            free = {v for v in trained if not (optimizer or self.optimizer).freezes(v)}
+            frozen |= {total for v, total in sums.sums.items() if v not in free}
+        return frozen
 
     def _trained_averages(self) -> list[Tensor]:
         """Return the moving averages of parameters that are not frozen."""
@@ -580,6 +625,10 @@ class TrainingGraph:
 
     def wait(self) -> None:
         """Wait for all steps that have been started."""
+
+    def _updates_made(self) -> int:
+        """Return the number of updates made so far; defined by subclasses."""
+        raise NotImplementedError
 
     def _inference(self, inputs: Any) -> Any:
         if self._prediction is None or self._prediction_of is not inputs:

@@ -15,7 +15,11 @@ from .._optional import require
 class History:
     """Record of training: values of steps, epochs, and validations.
 
+    Args:
+        seed: Seed of the training. None, the default, means unknown.
+
     Attributes:
+        seed: Seed of the training, with which Trainer(seed=...) repeats it, or None if unknown.
         steps: Dict of lists, keyed by the name of a value: steps[name][i] is the value at step i.
         validation: (step, results) pairs.
         epochs: For each epoch, a dict of values, keyed by name: means over its samples, accumulated metrics, and
@@ -28,7 +32,9 @@ class History:
         [2.0]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = seed
+        """Seed of the training, or None if unknown."""
         self.steps: dict[str, list[float]] = {"loss": []}
         self.validation: list[tuple[int, dict[str, float]]] = []
         self.epochs: list[dict[str, float]] = []
@@ -72,7 +78,7 @@ class History:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the history as JSON types, for checkpoints."""
-        return {"steps": self.steps, "validation": self.validation, "epochs": self.epochs}
+        return {"steps": self.steps, "validation": self.validation, "epochs": self.epochs, "seed": self.seed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Replace the record by a stored one.
@@ -91,10 +97,12 @@ class History:
         self.steps.setdefault("loss", [])
         self.validation = [(int(step), dict(values)) for step, values in state.get("validation", [])]
         self.epochs = [dict(values) for values in state.get("epochs", [])]
+        self.seed = state.get("seed", self.seed)
 
     def __repr__(self) -> str:
         last = {name: round(values[-1], 4) for name, values in self.steps.items() if values}
-        return f"<History of {len(self.loss)} steps and {self.epoch} epochs, last {last}>"
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"<History of {len(self.loss)} steps and {self.epoch} epochs{seed}, last {last}>"
 
     def _repr_html_(self) -> str:
         """Return a table of the epochs for notebooks."""
@@ -109,11 +117,16 @@ class History:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def plot(self, axes: Any = None, smoothing: float = 0.9) -> Any:
-        """Plot raw and smoothed losses by step, validation losses, and, on a second axis, accuracy if recorded.
+        """Plot losses by step, validation losses, and, on a second axis, accuracy if recorded.
+
+        Raw values of the steps are faint. The line through them is a mean over neighboring steps on both sides, so it
+        does not lag behind the values. Each validation is drawn at the step after which it ran, on the same axis as
+        this line.
 
         Args:
             axes: Matplotlib axes to draw into. None, the default, creates a new figure.
-            smoothing: Weight of the past in the running mean, or 0 for no smoothing. Defaults to 0.9.
+            smoothing: Fraction that determines the width of the mean: 0.9 (the default) averages about 10 steps to
+                either side, 0 none. Fewer are averaged near the ends.
 
         Returns:
             The axes.
@@ -124,7 +137,7 @@ class History:
         if axes is None:
             axes = require("matplotlib.pyplot", "train", "plotting").subplots(figsize=(8, 4.5), layout="constrained")[1]
         steps = np.arange(1, len(self.loss) + 1)
-        axes.plot(steps, self.loss, color="#4c72b0", alpha=0.25, linewidth=1)
+        axes.plot(steps, self.loss, color="#4c72b0", alpha=0.25, linewidth=1, label="_steps")
         axes.plot(steps, smoothed(self.loss, smoothing), color="#4c72b0", linewidth=2, label="training loss")
         axes.set(xlabel="step", ylabel="loss", xlim=(0, max(2, len(self.loss))))
         lines = axes.get_legend_handles_labels()[0]
@@ -133,7 +146,7 @@ class History:
             lines += axes.plot(
                 *zip(*points, strict=True), "o", color="#1b3a6b", markersize=6, clip_on=False, label="validation loss"
             )
-        axes.set(ylim=(0, None))  # Set the limit after all points are drawn, so that it includes them.
+        axes.set(ylim=(min(0, *self.loss[:1], *smoothed(self.loss, smoothing)), None))  # After all points are drawn.
         if "accuracy" in self.steps:
             lines += self._plot_accuracy(axes.twinx(), steps, smoothing)
         axes.legend(handles=lines, loc="center right", frameon=False)
@@ -143,6 +156,7 @@ class History:
 
     def _plot_accuracy(self, axes: Any, steps: np.ndarray, smoothing: float) -> list[Any]:
         accuracy = np.array(self.steps["accuracy"]) * 100
+        axes.plot(steps, accuracy, color="#dd8452", alpha=0.2, linewidth=1, label="_steps")
         lines = axes.plot(steps, smoothed(accuracy, smoothing), color="#dd8452", linewidth=2, label="training accuracy")
         points = [(step, 100 * values["accuracy"]) for step, values in self.validation if "accuracy" in values]
         if points:
@@ -160,10 +174,26 @@ class History:
 
 
 def smoothed(values: Any, smoothing: float) -> np.ndarray:
-    """Return the running mean s = smoothing * s + (1 - smoothing) * value, corrected for starting at zero."""
-    result, mean, weight = np.empty(len(values)), 0.0, 0.0
-    for i, value in enumerate(values):
-        mean = smoothing * mean + (1 - smoothing) * value
-        weight = smoothing * weight + (1 - smoothing)
-        result[i] = mean / weight
-    return result
+    """Return means over neighbors on both sides, which follow straight lines without lag, also at the ends.
+
+    Each value is that of the line fitted to its neighbors by weighted least squares, where weights decrease linearly
+    with the distance. Steps that are not finite are skipped.
+    """
+    y = np.asarray(values, np.float64)
+    reach = int(round(1 / (1 - min(smoothing, 0.999))))
+    if reach < 2 or len(y) < 3:
+        return y
+    offsets = np.arange(-reach, reach + 1)
+    weights = 1 - np.abs(offsets) / (reach + 1)
+    known = np.isfinite(y)
+    filled = np.where(known, y, 0.0)
+
+    def sums(power: int, of: np.ndarray) -> np.ndarray:
+        return np.convolve(np.pad(of, reach), (weights * offsets**power)[::-1], "valid")
+
+    s0, s1, s2 = (sums(power, known.astype(np.float64)) for power in range(3))
+    t0, t1 = (sums(power, filled) for power in range(2))
+    spread = s0 * s2 - s1 * s1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: np.ndarray = np.where(spread > 1e-9 * s0 * s0, (s2 * t0 - s1 * t1) / spread, t0 / s0)
+    return found

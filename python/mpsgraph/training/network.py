@@ -12,12 +12,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
+
 from .._core import Tensor, float32
 from .._display import shown
 from ..errors import GraphError
 from ..graph import Graph
 from ..model import Model
 from ..nn.module import Module, added_losses, is_built, mode_of
+from ..nn.moving import graph_of_parts, move
 from ..precision.layer_precision import LayerPrecision, chosen_precisions, in_precision
 from .structure import mapped
 
@@ -27,7 +30,11 @@ class Network:
 
     def __init__(self, module: Module, seed: int) -> None:
         self.module = module
-        self.graph: Graph = module._graph if is_built(module) else Graph(seed=seed)  # type: ignore[assignment]
+        found = graph_of_parts(module)
+        if found is not None and not is_built(module):
+            found._generator = np.random.default_rng(seed % 2**64)  # Draws the initial values of the new parts.
+        self.graph: Graph = Graph(seed=seed) if found is None else found
+        move(module, self.graph)
 
     def placeholders(self, like: Any) -> Any | None:
         """Return placeholders that the model already has, or None if they must be created to match the inputs."""

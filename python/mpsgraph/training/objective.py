@@ -18,8 +18,14 @@ from .._tracking import Tracked
 from ..errors import GraphError, ShapeError
 from ..nn.losses import LOSSES, Loss, loss_named
 from ..nn.losses.reduction import as_dtype_of, class_numbers, mean_of_all, reduced, sum_of_all
-from ..nn.metrics import Accumulated, Metric, metric_named
-from ..nn.metrics.batch_means import class_weights_of, default_metrics, ignored_label, names_classes
+from ..nn.metrics import Accumulated, Metric, metric_named, metric_or_accumulated
+from ..nn.metrics.batch_means import (
+    class_weights_of,
+    default_metrics,
+    ignored_label,
+    names_class_indices,
+    names_classes,
+)
 from ..nn.module import graph_of
 from .structure import named_leaves
 
@@ -59,6 +65,8 @@ class Part:
     share: float
     metrics: dict[str, Metric]
     accumulated: dict[str, Accumulated]
+    given: Any = None
+    """Labels as passed in the batch; `labels` may have another shape."""
 
 
 class Objective(Tracked):
@@ -124,10 +132,11 @@ class Objective(Tracked):
 
     def _part(self, name: str, output: Any, labels: Any, loss: Loss, asked: Any) -> Part:
         metrics, accumulated = _metrics(asked, loss)
+        given, (output, labels) = labels, _matched(output, labels, loss)
         alone = isinstance(output, Tensor) and isinstance(labels, Tensor)
         if asked is None and default_metrics(loss) is None and alone and names_classes(output, labels):
             metrics = dict([metric_named("accuracy")])
-        return Part(name, output, labels, loss, self._share(name), metrics, accumulated)
+        return Part(name, output, labels, loss, self._share(name), metrics, accumulated, given)
 
     def _share(self, name: str) -> float:
         weights = self.loss_weights
@@ -187,6 +196,7 @@ def _named(loss: Any) -> Any:
 def _metrics(asked: Any, loss: Loss) -> tuple[dict[str, Metric], dict[str, Accumulated]]:
     wanted = (default_metrics(loss) or ()) if asked is None else asked
     wanted = [wanted] if isinstance(wanted, (str, Accumulated)) or callable(wanted) else list(wanted)
+    wanted = [metric_or_accumulated(metric, loss) if isinstance(metric, str) else metric for metric in wanted]
     accumulated = {metric.name: metric for metric in wanted if isinstance(metric, Accumulated)}
     metrics = dict(metric_named(m, loss) for m in wanted if not isinstance(m, Accumulated))
     names = [*metrics, *accumulated]
@@ -195,6 +205,28 @@ def _metrics(asked: Any, loss: Loss) -> tuple[dict[str, Metric], dict[str, Accum
             f"metrics must have different names, other than loss, loss_scale and skipped, got {', '.join(names)}"
         )
     return metrics, accumulated
+
+
+def _matched(output: Any, labels: Any, loss: Any) -> tuple[Any, Any]:
+    """Return labels in the shape that a loss expects, if they differ from it only by an axis of size 1 at the end.
+
+    Labels (n,) become (n, 1) for outputs (n, 1), and labels (n, 1) become (n,) for outputs (n,) and for class indices.
+    """
+    if not (_is_ours(loss) and isinstance(output, Tensor) and isinstance(labels, Tensor)):
+        return output, labels
+    if output.shape is None or labels.shape is None or not output.shape or not labels.shape:
+        return output, labels
+    g, ranks = graph_of(labels), (len(output.shape), len(labels.shape))
+    classes = names_class_indices(loss) and labels.dtype.is_integer and output.shape[-1] != 1
+    if classes and ranks[0] == ranks[1] and labels.shape[-1] == 1:
+        return output, g.squeeze(labels, -1)
+    if names_class_indices(loss):
+        return output, labels
+    if ranks[0] == ranks[1] + 1 and output.shape[-1] == 1:
+        return output, g.expand_dims(labels, -1)
+    if ranks[1] == ranks[0] + 1 and labels.shape[-1] == 1:
+        return output, g.squeeze(labels, -1)
+    return output, labels
 
 
 def _is_ours(loss: Any) -> bool:

@@ -20,8 +20,11 @@ from .._core import ConstantData, Device, Operation, Tensor
 from .._display import shown
 from .._tracking import Snapshot, changes
 from ..errors import GraphError
+from ..nn.checkpointing import checked_layers, layers_to_checkpoint
 from ..nn.module import Module
-from ..optim import Optimizer
+from ..nn.moving import follow_parts
+from ..optim import Optimizer, optimizer_named
+from ..optim.low_precision import checked_way
 from .history import History
 from .objective import Objective
 from .trainer_type import Trainer
@@ -62,6 +65,8 @@ class BuiltStep:
     signature: list[Any] | None
     used: set[Tensor] | None
     """Variables that the operations use, or None if all of them do."""
+    averages: int
+    """Number of moving averages that existed. Weights frozen at that time may have got one since."""
 
 
 PARTS = (
@@ -80,7 +85,12 @@ def snapshot(trainer: Trainer) -> Snapshot:
         for _, module in trainer.model.named_modules():
             mode = module.training
             taken.settings[id(module), "training"] = mode if isinstance(mode, Tensor) else bool(mode) or not whole
-            for name in ("frozen", "precision", "passes_mask"):  # An instance may have the default of its class.
+            for name in (
+                "frozen",
+                "precision",
+                "passes_mask",
+                "checkpointed",
+            ):  # An instance may have the default of its class.
                 taken.settings[id(module), name] = getattr(module, name)
     return taken
 
@@ -89,6 +99,8 @@ def remember(trainer: Trainer, start: int) -> None:
     """Record the settings, and the variables used by the operations that were built since operation `start`."""
     if trainer._used is not None:
         trainer.__dict__["_used"] = trainer._used | _variables_of(_operations_since(trainer, start))
+    if isinstance(trainer.model, Module):
+        follow_parts(trainer.model, trainer.graph, trainer._parts)
     trainer.__dict__["_changes_seen"] = changes.latest
     trainer.__dict__["_settings"] = snapshot(trainer)
 
@@ -96,6 +108,8 @@ def remember(trainer: Trainer, start: int) -> None:
 def follow(trainer: Trainer) -> None:
     """Build the operations again if a setting has changed since they were built."""
     before = trainer._settings
+    if isinstance(trainer.model, Module):
+        follow_parts(trainer.model, trainer.graph, trainer._parts)
     latest = changes.latest
     now = snapshot(trainer)
     changed = now.differences(before)
@@ -111,7 +125,7 @@ def _change(trainer: Trainer, before: Snapshot, now: Snapshot, changed: set[tupl
         trainer.__dict__["_used"] = set(trainer.graph.variables)
     old = _taken(trainer, before)
     for kept in trainer._kept:
-        if not now.differences(kept.settings):
+        if kept.averages == len(trainer._averages) and not now.differences(kept.settings):
             trainer._kept.remove(kept)
             _keep(trainer, old)
             _put_back(trainer, kept)
@@ -157,7 +171,7 @@ def _change(trainer: Trainer, before: Snapshot, now: Snapshot, changed: set[tupl
 
 def _taken(trainer: Trainer, settings: Snapshot) -> BuiltStep:
     parts = {name: trainer.__dict__[name] for name in PARTS}
-    return BuiltStep(settings, parts, trainer._signature, trainer._used)
+    return BuiltStep(settings, parts, trainer._signature, trainer._used, len(trainer._averages))
 
 
 def _keep(trainer: Trainer, step: BuiltStep) -> None:
@@ -233,11 +247,12 @@ def assigned(trainer: Trainer, name: str, value: Any) -> Any:
 
 
 def _optimizer(trainer: Trainer, value: Any) -> Any:
-    if not isinstance(value, Optimizer):
+    if not isinstance(value, (str, Optimizer)):
         raise GraphError(
-            f"Trainer.optimizer must be an optimizer of mpsgraph.optim, such as Adam(1e-3), got {shown(value)}"
+            f"Trainer.optimizer must be an optimizer of mpsgraph.optim, such as Adam(1e-3), or the name of one, got "
+            f"{shown(value)}"
         )
-    return value
+    return optimizer_named(value)
 
 
 def _loss(trainer: Trainer, value: Any) -> Any:
@@ -267,14 +282,27 @@ def _loss_weights(trainer: Trainer, value: Any) -> Any:
     return value
 
 
+def _checkpoint_layers(trainer: Trainer, value: Any) -> Any:
+    layers = checked_layers(value)
+    if isinstance(trainer.model, Module):
+        layers_to_checkpoint(trainer.model, layers)
+    elif layers:
+        raise GraphError("Trainer: checkpoint_layers must be False for an imported model, which has no layers")
+    return layers
+
+
+def _low_precision_weights(trainer: Trainer, value: Any) -> Any:
+    return None if value is None else checked_way("Trainer", value)
+
+
 def _accumulation(trainer: Trainer, value: Any) -> Any:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise GraphError(f"Trainer.accumulation must be an int of at least 1, got {shown(value)}")
+        raise GraphError(f"Trainer.gradient_accumulation_steps must be an int of at least 1, got {shown(value)}")
     if value != trainer.accumulation and (trainer.step or trainer._builts):
         raise GraphError(
-            "Trainer.accumulation cannot be changed after the first batch, because gradients of earlier batches may be "
-            "accumulated, and schedules count updates: create a new Trainer for the model, which continues with the "
-            "same variables"
+            "Trainer.gradient_accumulation_steps cannot be changed after the first batch, because gradients of earlier "
+            "batches may be accumulated, and schedules count updates: create a new Trainer for the model, which "
+            "continues with the same variables"
         )
     return value
 
@@ -322,6 +350,8 @@ _CHECKS: dict[str, Callable[[Trainer, Any], Any]] = {
     "accumulation": _accumulation,
     "ema_decay": _ema_decay,
     "check_finite": _check_finite,
+    "checkpoint_layers": _checkpoint_layers,
+    "low_precision_weights": _low_precision_weights,
     "device": _device,
     "history": _history,
 }

@@ -99,6 +99,8 @@ class Form:
     def __init__(self, what: str, structure: Any) -> None:
         self.what = what
         self.dtypes = [dtype_of(array) for array in leaves(structure)]
+        self.first = leaves(structure)[0].dtype if self.dtypes else None
+        """dtype of the first array, in the type that arrays have: numpy's or this package's."""
         self.shapes: list[tuple[int, ...]] = [(-1, *array.shape[1:]) for array in leaves(structure)]
         self.structure = mapped(lambda _: 0, structure)
 
@@ -198,6 +200,9 @@ def require_dtype(inputs: Any, dtype: Any) -> None:
         )
 
 
+SUM = "/gradient_sum"  # End of the names of gradient sums.
+
+
 class GradientSums:
     """Sums of one optimizer's gradients over several batches, with a weight for each batch.
 
@@ -226,7 +231,7 @@ class GradientSums:
             dtype = float32 if gradient.dtype.itemsize == 2 else gradient.dtype
             if variable not in self.sums:
                 zeros = ConstantData.splat(0.0, variable.shape or (), dtype)
-                self.sums[variable] = g.variable(zeros, None, f"{variable.name}/gradient_sum", trainable=False)
+                self.sums[variable] = g.variable(zeros, None, variable.name + SUM, trainable=False)
             wide = gradient if gradient.dtype == dtype else g.cast(gradient, dtype)
             share = g.cast(factor, dtype) if isinstance(factor, Tensor) and factor.dtype != dtype else factor
             totals[variable] = g.read(self.sums[variable]) + wide * share

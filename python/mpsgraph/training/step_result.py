@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .._core import Execution, NDArray
 from ..errors import Error, TimeoutError
 from .engine import Started
@@ -74,6 +76,11 @@ class StepResult:
         """Mean loss over the batch. Waits for the step."""
         return float(self)
 
+    def __reduce__(self) -> Any:
+        """Support pickle and copy: wait for the step, and store its values and outputs."""
+        self.wait()
+        return _finished, (self._names, list(self._execution.results))
+
     def __float__(self) -> float:
         try:
             loss = float(self._execution.results[0])
@@ -88,3 +95,20 @@ class StepResult:
 
     def __repr__(self) -> str:
         return f"StepResult({self.values})" if self.done else "StepResult(running)"
+
+
+class _Results:
+    """The results of a finished step that was unpickled."""
+
+    done = True
+
+    def __init__(self, results: list[Any]) -> None:
+        self.results = results
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return at once."""
+
+
+def _finished(names: list[str], results: list[Any]) -> StepResult:
+    """Return an unpickled result; `StepResult.__reduce__` names this function."""
+    return StepResult(_Results(results), names)

@@ -23,7 +23,7 @@ from ..model import Model
 from ..nn.state import fitting, slot_of
 from ..optim.schedules import as_rate
 from . import evaluation
-from .batch import Batch, checked_batch
+from .batch import Batch, checked_batch, require_labels
 from .callbacks import Callback
 from .fitting import Fit
 from .history import History
@@ -82,6 +82,7 @@ class TrainableModel(Model):
             self._understand(json.loads(self._training["description"]))
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise PackageError(f"the package's description of its training step is damaged: {error!r}") from error
+        self.history.seed = self.seed
         self._read_clock()
 
     def _understand(self, described: Mapping[str, Any]) -> None:
@@ -231,9 +232,9 @@ class TrainableModel(Model):
         self,
         data: Any,
         labels: Any = None,
+        *,
         epochs: Size | None = None,
         iterations: Size | None = None,
-        *,
         validation: Any = None,
         steps_per_epoch: Size | None = None,
         batch_size: Size = 64,
@@ -258,7 +259,7 @@ class TrainableModel(Model):
             batch_size: Number of samples per batch, for arrays. Defaults to 64.
             sample_weight: Weights (samples,), if data are arrays. Defaults to none.
             callbacks: Callbacks of mpsgraph.training.callbacks.
-            progress: Whether to show a progress bar. Defaults to True.
+            progress: Whether to print a line per epoch; see Trainer.fit. Defaults to True.
             copy: Whether each step gets copies of its arrays; see Trainer.fit.
 
         Returns:
@@ -269,8 +270,8 @@ class TrainableModel(Model):
             ShapeError: If an axis that always had the same size has a different size.
             DTypeError: If a dtype differs.
             OutOfRangeError: If the package has no learning rate for a step.
-            ImportError: If progress is True and tqdm is not installed.
         """
+        require_labels("TrainableModel.fit", labels)
         fit = Fit(self, data, labels, sample_weight, None, batch_size, validation, None)
         return fit.run(epochs or 1, iterations, steps_per_epoch, callbacks, progress, copy)
 

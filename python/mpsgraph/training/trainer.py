@@ -16,34 +16,37 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 
 from .._checks import BelowOne, Named, NotNegative, Size, checked, refuse
-from .._core import CompilationDescriptor, Device, DeviceGraph, Executable
+from .._core import CompilationDescriptor, Device, DeviceGraph, Executable, float32
 from .._display import shown
 from .._dtypes import DTypeLike, as_dtype
-from .._tracking import note
+from .._tracking import changes, note
 from ..distributed.partnership import DataParallel, Partnership
 from ..distributed.processes import everyone
 from ..errors import Error, GraphError, UnsupportedError
 from ..model import Model
-from ..nn.losses import Loss
+from ..nn.losses import Loss, cross_entropy
 from ..nn.metrics import Accumulated, Metric
 from ..nn.module import Module, is_built
 from ..nn.state import fitting, slot_of
-from ..optim import SGD, Optimizer
+from ..optim import SGD, Optimizer, optimizer_named
 from ..optim.schedules import Schedule, as_rate
 from ..precision.layer_precision import LayerPrecision, as_choices
 from ..precision.mixed_precision import POLICIES, global_policy
-from . import checkpoint_state, evaluation, settings
-from .batch import checked_batch
+from ..random import next_seed
+from . import checkpoint_state, evaluation, memory, settings
+from .batch import Batch, checked_batch, in_dtype_of, require_labels
 from .callbacks import Callback
 from .engine import Engine, Prepared, Runner
 from .fitting import Fit
 from .graph import TrainingGraph
 from .history import History
+from .memory import MemoryEstimate
 from .network import ImportedNetwork, Network
 from .objective import Objective
 from .sizes import notice_size
@@ -63,14 +66,16 @@ class Trainer(TrainingGraph):
         model: Module, called as model(inputs), model(*inputs) for a tuple, or model(**inputs) for a dict; or a `Model`,
             as returned by mpsgraph.onnx.load(path, trainable=True). If another trainer has already trained the module,
             training continues with the same variables.
-        loss: Name of a loss in mpsgraph.nn.losses, or a function (outputs, labels) that returns a tensor of rank 0. For
-            several outputs, a tuple or dict of these, with None for outputs without a loss; a single name applies to
-            each output. Defaults to "cross_entropy".
-        optimizer: Optimizer of mpsgraph.optim. None, the default, means SGD with a learning rate of 0.01.
-        metrics: List of names of mpsgraph.nn.metrics, accumulated metrics such as nn.metrics.AUC(), or functions
-            (outputs, labels); or a dict of such lists, keyed by output name. None, the default, means "accuracy" for
-            classification losses (in the form that matches the loss, without the labels it ignores) and for custom
-            losses whose labels are class indices; otherwise none.
+        loss: Name of a loss in mpsgraph.nn.losses, also Keras's or PyTorch's name as in "mae" or "MSELoss"; or a
+            function (outputs, labels) that returns a tensor of rank 0. For several outputs, a tuple or dict of these,
+            with None for outputs without a loss; a single name applies to each output. Defaults to "cross_entropy",
+            which ignores the label -100 for language models.
+        optimizer: Optimizer of mpsgraph.optim, or the name of one with default options, such as "adam". None, the
+            default, means SGD with a learning rate of 0.01.
+        metrics: List of names of mpsgraph.nn.metrics, such as "mae", "auc", or "top_5_accuracy", accumulated metrics
+            such as nn.metrics.AUC(), or functions (outputs, labels); or a dict of such lists, keyed by output name.
+            None, the default, means "accuracy" for classification losses (in the form that matches the loss, without
+            the labels it ignores) and for custom losses whose labels are class indices; otherwise none.
         loss_weights: Factors of the losses in the total loss: a dict keyed by output name, or a sequence in the order
             of the outputs. Defaults to 1 for each.
         gradient_accumulation_steps: Number of batches whose mean gradient is used for one optimizer step. Batches are
@@ -79,17 +84,25 @@ class Trainer(TrainingGraph):
             to 1.
         ema_decay: Decay of exponential moving averages of the weights, used by `averaged_weights` and the validation in
             `fit`. Each average begins with the weight's first update. None, the default, means no averages.
+        checkpoint_layers: Layers whose activations the backward pass computes again instead of keeping them, as
+            nn.checkpoint does: True for all repeated blocks, such as the layers of a TransformerEncoder, or patterns of
+            layer paths, such as "blocks.*". Results are the same. Defaults to False.
         check_finite: Whether a step that produces NaN or infinity raises CheckError before it changes anything. The
             error names the first operation that did so and the source line that created it. Slow; for debugging.
             Defaults to False.
         device: Device to run on. None, the default, means the default device.
         engine: Engine to run steps on instead of a device, such as mpsgraph.jax.Engine(mesh); see
             mpsgraph.training.engine. Defaults to none.
-        seed: Seed of initial values, dropout, and the order of data. Defaults to 0.
+        seed: Seed of initial values, dropout, and the order of data. None, the default, means a new seed for each
+            trainer, which is in `history.seed` (see mpsgraph.random.seed).
         dtype: Element type of floating-point inputs. Defaults to "float32".
         precision: Precision of matrix products and convolutions, "float32", "bfloat16", or "float16", with weights in
             float32; "auto" to measure, for each layer, which of float32 and bfloat16 is faster within precision_error;
             or a dict of these choices, keyed by layer path. None, the default, follows the global policy.
+        low_precision_weights: How the optimizer stores weights whose own dtype is float16 or bfloat16: "rounded" loses
+            updates that are too small for the dtype, "master" keeps a float32 copy of each weight, and "stochastic"
+            rounds bfloat16 weights up or down at random, so that expected values are exact. None, the default, leaves
+            the optimizer's setting, which is "rounded".
         precision_error: Largest relative error of bfloat16 that "auto" accepts. Defaults to 0.02.
         distributed: Whether to train together with the other MPI processes. A DataParallel means True, with options.
             Defaults to False.
@@ -123,37 +136,52 @@ class Trainer(TrainingGraph):
         self,
         model: Annotated[Module | Model, Named(_MODEL)],
         loss: str | Loss | Mapping[str, Any] | Sequence[Any] = "cross_entropy",
-        optimizer: Annotated[Optimizer, Named("an optimizer of mpsgraph.optim, such as Adam(1e-3)")] | None = None,
+        optimizer: Annotated[Optimizer, Named("an optimizer of mpsgraph.optim, such as Adam(1e-3)")]
+        | str
+        | None = None,
         metrics: Sequence[str | Metric | Accumulated] | Mapping[str, Any] | None = None,
         *,
         loss_weights: Mapping[str, float] | Sequence[float] | None = None,
         gradient_accumulation_steps: Size = 1,
         ema_decay: BelowOne | None = None,
+        checkpoint_layers: bool | str | Sequence[str] = False,
         check_finite: bool = False,
         device: Device | str | None = None,
         engine: Annotated[Any, Named("an engine, such as mpsgraph.jax.Engine()")] = None,
-        seed: int = 0,
+        seed: int | None = None,
         dtype: DTypeLike = "float32",
         precision: str | Mapping[str, str | LayerPrecision] | None = None,
         precision_error: NotNegative = 0.02,
+        low_precision_weights: str | None = None,
         distributed: bool | DataParallel = False,
     ) -> None:
         if isinstance(device, str):
             Device(device)  # Device() raises DeviceError if the device does not exist.
+        self._seed_chosen = seed is not None
+        if seed is None:
+            seed = next_seed()
+            if distributed:  # All processes use the seed of the first one.
+                seed = int(everyone().exchanged(seed, "the trainers' seed")[0])
+        ignored = getattr(model, "ignored_label", None)
+        if ignored is not None and isinstance(loss, str) and loss == "cross_entropy":
+            loss = partial(cross_entropy, ignore_index=ignored)
         self.objective = Objective(loss, loss_weights, metrics)
-        self.model, self.loss, self.optimizer = model, self.objective.loss, optimizer or SGD()
+        self.model, self.loss = model, self.objective.loss
+        self.optimizer: Optimizer = optimizer_named(optimizer or SGD())
         self.metrics: dict[str, Metric] = settings.ReadOnly(self.objective.metrics)
         self.device, self.seed, self.dtype = device, seed, as_dtype(dtype)
         self.accumulation, self.ema_decay, self.check_finite = gradient_accumulation_steps, ema_decay, check_finite
+        self.checkpoint_layers = settings.assigned(self, "checkpoint_layers", checkpoint_layers)
         self.network = ImportedNetwork(model) if isinstance(model, Model) else Network(model, seed)
         self.graph = self.network.graph
         super().__init__()
         self.engine = engine
         self._on_engine = None if engine is None else self._elsewhere(engine, precision)
-        self.history = History()
+        self.history = History(seed)
         self.stopped: str | None = None
         """Reason why the current or last `fit` was stopped, or None."""
         self.precision, self.precision_error = _precision(precision), precision_error
+        self.low_precision_weights = settings.assigned(self, "low_precision_weights", low_precision_weights)
         self.precision_choices = {}
         # Whether layers still have to be measured. Empty choices do not tell, because measuring may choose no layer.
         self._measures = self.precision == "auto"
@@ -265,7 +293,8 @@ class Trainer(TrainingGraph):
         """Train on one batch. Returns at once; `float(result)` waits for the loss.
 
         Args:
-            x: Inputs, an array (batch, ...), or a tuple or dict of arrays.
+            x: Inputs, an array (batch, ...), or a tuple or dict of arrays. Lists of numbers and columns of tables are
+                converted to arrays, and float64 inputs to the trainer's dtype, with a warning the first time.
             y: Labels in the same forms. None, the default, is for custom steps that need no labels.
             sample_weight: Factors of the losses, (batch,), or a structure with weights for each output. Defaults to
                 none.
@@ -282,11 +311,14 @@ class Trainer(TrainingGraph):
         """
         if not isinstance(copy, bool):
             refuse("Trainer.train_step: copy", bool, copy)
-        if type(x) is type(y) is np.ndarray and sample_weight is None and not copy:
+        wide = self.dtype == float32 and getattr(x, "dtype", None) == np.float64
+        form = self._forms.get("labels")
+        same = form is None or getattr(y, "dtype", None) == form.first
+        if type(x) is type(y) is np.ndarray and sample_weight is None and not copy and not wide and same:
             # Skip the structure checks for two plain arrays, because they would slow down small networks.
             arrays, shapes = [x, y], (x.shape, y.shape, None)
         else:
-            batch = checked_batch(x, y, sample_weight)
+            batch = in_dtype_of(self, checked_batch(x, y, sample_weight))
             if copy:
                 batch = batch.copy()
             arrays, shapes = batch.arrays(), batch.shapes()
@@ -321,6 +353,46 @@ class Trainer(TrainingGraph):
                 targets, operations = built.fetched, built.operations(applying)
                 self._last_step = key, self._compiled(feeds, targets, operations, built), built
         return self._last_step[1:]
+
+    def _steps_for(self, batch: Batch) -> list[tuple[Executable, Built]]:
+        """Return the executables of the steps for a batch: with gradient accumulation, with and without an update."""
+        made, steps = self._steps.made, []
+        try:
+            for number in {made, made - made % self.accumulation + self.accumulation - 1}:
+                self._steps.made = number
+                steps.append(self._step_for(batch.shapes(), *batch.parts))
+        finally:
+            self._steps.made = made
+        return steps  # type: ignore[return-value]  # An engine is refused before.
+
+    def memory_estimate(self, batch: Any, labels: Any = None, sample_weight: Any = None) -> MemoryEstimate:
+        """Return the memory that a training step needs for a batch, before the first step.
+
+        The step is built and compiled, but does not run, and no weight changes. The estimate includes variables,
+        intermediate values, and constants (see docs/memory.md). It does not include the batch, which belongs to the
+        caller, and the interpreter and its libraries.
+
+        Args:
+            batch: A tuple (inputs, labels) or (inputs, labels, weights) as in `fit`, or only the inputs.
+            labels: Labels, if batch holds only the inputs.
+            sample_weight: Factors of the losses, (batch,), if batch holds only the inputs. Defaults to none.
+
+        Returns:
+            The MemoryEstimate; print it for a table.
+
+        Raises:
+            UnsupportedError: If the trainer does not run on the CPU.
+            DTypeError: If a value is not a numeric array, or its dtype is not the trainer's or that of earlier batches.
+            ShapeError: If the shapes do not match the model, each other, or earlier batches.
+            GraphError: If the structures do not match the model, the loss, or earlier batches.
+
+        Example:
+            >>> trainer = mg.Trainer(mg.nn.Linear(2))
+            >>> estimate = trainer.memory_estimate((np.zeros((8, 4), np.float32), np.zeros(8, np.int32)))
+            >>> estimate.batch, estimate.weights
+            (160, 128)
+        """
+        return memory.estimate(self, batch, labels, sample_weight)
 
     def _compiled(self, feeds: Any, targets: Any, operations: Any, built: Built) -> Executable | Prepared:
         if self._on_engine is not None:
@@ -363,6 +435,7 @@ class Trainer(TrainingGraph):
             values = self.graph.variable_values(variables, device=self.device)
             self.graph.set_variables(dict(zip(variables, values, strict=True)), device=device)
         self._last_step = None
+        self._fast = {}
 
     def _rates(self, built: Built) -> list[np.ndarray]:
         """Return the learning rates to feed.
@@ -390,9 +463,9 @@ class Trainer(TrainingGraph):
         self,
         data: Any,
         labels: Any = None,
+        *,
         epochs: Size | None = None,
         iterations: Size | None = None,
-        *,
         validation: Any = None,
         validation_data: Any = None,
         validation_split: BelowOne | None = None,
@@ -409,8 +482,9 @@ class Trainer(TrainingGraph):
         Args:
             data: Arrays of inputs, which are shuffled into batches, with labels in the next argument; a tuple (inputs,
                 labels) or (inputs, labels, weights); or an iterable of such batches, for example mg.data.batches(...).
-                Inputs, labels, and weights may be tuples or dicts of arrays.
-            labels: Labels, if data are arrays. A number is taken as epochs: fit(data, 5).
+                Inputs, labels, and weights may be tuples or dicts of arrays. Lists of numbers, and columns and tables
+                of pandas, are converted to arrays, and float64 inputs to the trainer's dtype, with a warning.
+            labels: Labels, if data are arrays. Labels (n,) match outputs (n, 1), and the reverse.
             epochs: Number of epochs. Defaults to 1.
             iterations: Number of steps, instead of epochs.
             validation: Data to evaluate after each epoch, in the same forms. Defaults to none.
@@ -424,7 +498,8 @@ class Trainer(TrainingGraph):
             class_weight: Factor of each class, as a dict keyed by class index, which may omit classes with factor 1, or
                 as an array. Defaults to none.
             callbacks: Callbacks of mpsgraph.training.callbacks.
-            progress: Whether to show a progress bar, which needs tqdm. Defaults to True.
+            progress: Whether to print a line per epoch and, on terminals and in notebooks, show a bar within the epoch
+                if tqdm is installed. Defaults to True.
             copy: Whether each step gets copies of its arrays, which is needed if the data source may overwrite them
                 while the step runs, as a generator that reuses its arrays does. None, the default, copies unless data
                 are arrays, mg.data.batches, a list, or a tuple. If False, arrays must stay unchanged for two more
@@ -438,7 +513,6 @@ class Trainer(TrainingGraph):
             ShapeError: If the shapes do not match the model, each other, or earlier batches.
             GraphError: If the structures do not match the model, the loss, or earlier batches; arguments cannot be
                 combined; or there is no data.
-            ImportError: If progress is True and tqdm is not installed.
 
         Example:
             >>> x = np.linspace(-1, 1, 64, dtype=np.float32)[:, None]
@@ -447,10 +521,7 @@ class Trainer(TrainingGraph):
             >>> history.validation[-1][1]["loss"] < 0.01
             True
         """
-        if isinstance(labels, (int, float)) and not isinstance(labels, bool):
-            labels, epochs, iterations = None, labels, epochs
-            if not isinstance(epochs, int) or epochs < 1:
-                raise GraphError(f"Trainer.fit: epochs must be an int of at least 1, got {shown(epochs)}")
+        require_labels("Trainer.fit", labels)
         if validation is not None and validation_data is not None:
             raise GraphError("Trainer.fit: validation_data is an alias of validation: pass only one of them")
         fit = Fit(
@@ -458,6 +529,9 @@ class Trainer(TrainingGraph):
             validation if validation is not None else validation_data, validation_split,
         )  # fmt: skip
         return fit.run(epochs or 1, iterations, steps_per_epoch, callbacks, progress, copy)
+
+    def _updates_made(self) -> int:
+        return self.step // self.accumulation
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
@@ -520,7 +594,16 @@ class Trainer(TrainingGraph):
             >>> trainer.predict(np.zeros((n, 2), np.float32) for n in (4, 1)).shape
             (5, 3)
         """
+        if type(data) is np.ndarray and self._fast:
+            known = self._fast.get((data.shape, data.dtype, batch_size))
+            if known is not None and known[0] is self._prediction and self._is_current():
+                return known[1].run((data,))[0].numpy()
         return evaluation.predict(self, data, batch_size)
+
+    def _is_current(self) -> bool:
+        """Return whether the operations match all settings, so that they can run without further checks."""
+        known = self._settings
+        return known is not None and changes.latest == self._changes_seen and not known.altered_in_place()
 
     @contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -604,7 +687,7 @@ class Trainer(TrainingGraph):
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     @checked
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, frozen: bool = True) -> None:
         """Write a checkpoint of the whole state of training.
 
         It contains weights, moving averages, optimizer state, random states, step, history, data order, the state of
@@ -612,6 +695,8 @@ class Trainer(TrainingGraph):
 
         Args:
             path: Path of the file.
+            frozen: Whether to include frozen parameters. Without them, the checkpoint of a model with adapters is
+                small, and can only be loaded by a trainer whose model has the same frozen parameters. Defaults to True.
 
         Raises:
             CheckpointError: If the file cannot be written.
@@ -619,7 +704,7 @@ class Trainer(TrainingGraph):
                 `averaged_weights`.
         """
         self._require_own_weights("save")
-        checkpoint_state.save(self, path)
+        checkpoint_state.save(self, path, frozen)
 
     @checked
     def load(self, path: str | os.PathLike[str]) -> None:

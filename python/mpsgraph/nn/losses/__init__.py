@@ -7,8 +7,11 @@ sum, which is Apple's default, or no reduction can be chosen instead.
 
 from __future__ import annotations
 
+import functools
+from typing import TYPE_CHECKING, NoReturn
+
 from ..._checks import checked
-from ..._display import shown
+from ..._display import shown, suggested
 from ...errors import GraphError
 from .classification import (
     binary_cross_entropy,
@@ -74,12 +77,40 @@ LOSSES: dict[str, Loss] = {
 """The losses that can be selected by name."""
 
 
+_ALIASES: dict[str, str | Loss] = {
+    "mae": "mean_absolute_error",
+    "mape": "mean_absolute_percentage_error",
+    "msle": "mean_squared_logarithmic_error",
+    "bce": "binary_cross_entropy",
+    "bcewithlogits": "binary_cross_entropy_with_logits",
+    "binarycrossentropy": "binary_cross_entropy",
+    "categoricalcrossentropy": "categorical_cross_entropy",
+    "sparsecategoricalcrossentropy": "categorical_cross_entropy",
+    "poisson": functools.partial(poisson_nll, log_input=False, epsilon=1e-7),
+    "multilabelsoftmargin": "multi_label_soft_margin",
+    "nll": "nll",
+    "kldiv": "kl_divergence",
+}
+"""Keras's and PyTorch's names of losses, in lower case and without underscores and a final "loss"."""
+
+
+def _known(name: str) -> Loss | None:
+    plain = "".join(letter for letter in name.lower() if letter.isalnum()).removesuffix("loss")
+    found: str | Loss | None = _ALIASES.get(plain)
+    if found is None:
+        found = next((each for each in LOSSES if each.replace("_", "") == plain), None)
+    return LOSSES[found] if isinstance(found, str) else found
+
+
 @checked
 def loss_named(loss: str | Loss) -> Loss:
     """Return the loss function with a given name.
 
     Args:
-        loss: A name in `LOSSES`, or a function (outputs, labels), which is returned unchanged.
+        loss: A name in `LOSSES`, Keras's or PyTorch's name of such a loss, as in "mae" or "CrossEntropyLoss", or a
+            function (outputs, labels), which is returned unchanged. Upper case and underscores do not matter. Keras's
+            cross-entropies, such as "sparse_categorical_crossentropy", take probabilities; "cross_entropy" and
+            PyTorch's "CrossEntropyLoss" take logits.
 
     Returns:
         The loss function.
@@ -93,11 +124,22 @@ def loss_named(loss: str | Loss) -> Loss:
     """
     if callable(loss):
         return loss
-    if loss not in LOSSES:
+    found = LOSSES.get(loss) or _known(loss)
+    if found is None:
         raise GraphError(
-            f"there is no loss named {shown(loss)}: pass one of {', '.join(LOSSES)}, or a function (outputs, labels)"
+            f"there is no loss named {shown(loss)}: {suggested(loss, (*LOSSES, *_ALIASES))}pass one of "
+            f"{', '.join(LOSSES)}, or a function (outputs, labels)"
         )
-    return LOSSES[loss]
+    return found
+
+
+if not TYPE_CHECKING:  # Type checkers report unknown names.
+
+    def __getattr__(name: str) -> NoReturn:
+        """Raise AttributeError, which names the counterpart of a name of PyTorch or Keras."""
+        from ..._names import no_attribute
+
+        no_attribute(__name__, name)
 
 
 __all__ = [

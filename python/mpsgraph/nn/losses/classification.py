@@ -84,6 +84,11 @@ def cross_entropy(
     logits = where_counted(logits, labels, ignore_index, axis)
     factors = None if class_weights is None else _along(axis, class_weights, logits, classes)
     used = None  # Weight of each integer label; the mean divides by the sum of these weights.
+    if ignore_index is not None and factors is None and not label_smoothing:
+        # One-hot labels that stay as they are compile to a kernel that takes indices.
+        used = _counts(labels, ignore_index, shares, axis)
+        losses = g.squeeze(g.softmax_cross_entropy(logits, shares, axis=axis, reduction="none") * used, axis)
+        return _weighed_mean(losses, used, weights, reduction)
     if by_index and not (factors is None and ignore_index is None):
         used = shares if factors is None else shares * factors
         if ignore_index is not None:
@@ -111,7 +116,8 @@ def _classes(logits: Tensor, labels: Tensor, axis: int, what: str) -> tuple[int,
     by_index = len(labels.shape) == len(logits.shape) - 1
     if by_index and not labels.dtype.is_integer:
         raise DTypeError(
-            f"{what}: labels of shape {labels.shape} are class indices and must be integers, got {labels.dtype}"
+            f"{what}: labels of shape {labels.shape} are class indices and must be integers, got {labels.dtype}: "
+            "convert them with labels.astype(np.int32)"
         )
     return logits.shape[axis], by_index
 
@@ -217,7 +223,8 @@ def categorical_cross_entropy(
 
     Args:
         outputs: Probabilities.
-        labels: Probabilities or one-hot vectors, with the shape of outputs.
+        labels: Probabilities or one-hot vectors, with the shape of outputs, or integer class indices, with one axis
+            less.
         axis: Axis of the classes. Defaults to the last.
         epsilon: Lower bound of outputs in the logarithm. Defaults to 1e-7.
         weights: Factors of the losses, broadcastable to them. Defaults to none.
@@ -238,7 +245,9 @@ def categorical_cross_entropy(
         0.0
     """
     g = graph_of(outputs)
-    parts = like(labels, outputs) * g.logarithm(g.maximum_with_nan_propagation(outputs, epsilon))
+    classes, by_index = _classes(outputs, labels, axis, "categorical_cross_entropy")
+    shares = one_hot_labels(labels, classes, axis, outputs, None) if by_index else like(labels, outputs)
+    parts = shares * g.logarithm(g.maximum_with_nan_propagation(outputs, epsilon))
     return reduced(-g.squeeze(g.reduction_sum(parts, axis), axis), reduction, weights)
 
 

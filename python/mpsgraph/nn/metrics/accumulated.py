@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._checks import check_methods, checked
 from ..._display import ShowsArguments
-from ...errors import DTypeError, GraphError, ShapeError
+from ...errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 
 
 @checked
@@ -71,7 +71,7 @@ class Accumulated(ShowsArguments):
         raise NotImplementedError(f"{type(self).__name__} must define result()")
 
 
-NO_CLASS = -1  # Predicted class of a sample with a NaN output.
+NO_CLASS = int(np.iinfo(np.int64).min)  # Predicted class of a sample with a NaN output, true class of a NaN label.
 
 
 def per_class(outputs: np.ndarray, labels: np.ndarray) -> bool:
@@ -83,15 +83,17 @@ def several_per_row(labels: np.ndarray) -> bool:
     """Return whether labels with a number for each class are independent and so mark any number of classes per sample.
 
     Otherwise, each row is a one-hot vector or the probabilities of the classes. Integer rows are one-hot if they have
-    exactly one 1 and are 0 elsewhere.
+    exactly one 1 and are 0 elsewhere. In rows with NaN, the other labels are compared with these rules.
     """
-    binary = bool(((labels == 0) | (labels == 1)).all())
-    one_each = bool((np.count_nonzero(labels, axis=-1) == 1).all())
+    known = labels == labels
+    binary = bool(((labels == 0) | (labels == 1) | ~known).all())
+    ones = np.count_nonzero(known & (labels != 0), axis=-1)
+    one_each = bool(((ones == 1) | ((ones == 0) & ~known.all(axis=-1))).all())
     return not one_each if binary else labels.dtype.kind != "f" and labels.dtype.name != "bfloat16"
 
 
 def largest(outputs: np.ndarray) -> np.ndarray:
-    """Return the index of the largest output of each sample, or NO_CLASS if one of its outputs is NaN."""
+    """Return the index of the largest output or label of each sample, or NO_CLASS if one of them is NaN."""
     outputs = outputs.reshape(-1, outputs.shape[-1])
     return np.where((outputs != outputs).any(axis=-1), NO_CLASS, outputs.argmax(axis=-1)).astype(np.int64)
 
@@ -102,9 +104,24 @@ def above(scores: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def binary_numbers(labels: np.ndarray, ignored: int | None) -> np.ndarray:
-    """Return 1 for each label above 0.5, 0 for others, and the ignored label unchanged."""
-    numbers = (labels > 0.5).astype(np.int64)
+    """Return 1 for each label above 0.5, 0 for others, NO_CLASS for NaN, and the ignored label unchanged."""
+    numbers = above(labels, 0.5)
     return numbers if ignored is None else np.where(labels == ignored, ignored, numbers)
+
+
+def class_indices(labels: np.ndarray, name: str) -> np.ndarray:
+    """Return labels as int64 class indices, with NO_CLASS for NaN. Raise OutOfRangeError for other non-integers."""
+    if labels.dtype.kind in "biu":
+        return labels.astype(np.int64)
+    known = labels == labels
+    with np.errstate(invalid="ignore"):
+        numbers = np.where(known, labels, 0).astype(np.int64)
+    if (wrong := known & (numbers != labels)).any():
+        raise OutOfRangeError(
+            f"{name}: labels must be class indices, which are integers, got {float(labels[wrong][0])}: one-hot vectors "
+            "and probabilities must have the shape of the outputs"
+        )
+    return np.where(known, numbers, NO_CLASS)
 
 
 def scores_of(outputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

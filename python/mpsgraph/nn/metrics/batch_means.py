@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._checks import checked
 from ..._core import Tensor
-from ..._display import shown
+from ..._display import shown, suggested
 from ...errors import GraphError, ShapeError
 from .. import losses
 from ..losses import Loss, mean_absolute_error, mean_of_all, mean_squared_error
@@ -29,7 +29,7 @@ __all__ = ["METRICS", "Metric", "accuracy", "binary_accuracy", "metric_named"]
 
 @checked
 def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: int | None = None) -> Tensor:
-    """Fraction of samples whose largest output is that of the label. A sample with a NaN output counts as wrong.
+    """Fraction of samples whose largest output is that of the label. NaN outputs and labels count as wrong.
 
     Args:
         outputs: (..., classes), with at least two classes.
@@ -63,13 +63,18 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
         )
     place = g.reduction_arg_maximum(outputs, axis)  # The index of a NaN, if there is one.
     predicted, best = (g.squeeze(x, axis) for x in (place, g.gather_along_axis(axis, outputs, place)))
+    valid = g.equal(best, best)
     by_number = len(labels.shape) != len(outputs.shape)
     if not by_number:
         if ignore_index is not None:
             raise GraphError(
                 "accuracy: ignore_index needs integer class labels, got labels with the shape of the outputs"
             )
-        expected = g.squeeze(g.reduction_arg_maximum(like(labels, outputs), axis), axis)
+        wanted = like(labels, outputs)
+        index = g.reduction_arg_maximum(wanted, axis)
+        expected, largest = (g.squeeze(x, axis) for x in (index, g.gather_along_axis(axis, wanted, index)))
+        if not labels.dtype.is_integer:
+            valid = g.logical_and(valid, g.equal(largest, largest))
     elif not labels.dtype.is_integer:
         raise ShapeError(
             f"accuracy: labels must be integers, or have the shape of outputs {outputs.shape}, got {labels.dtype} of "
@@ -78,7 +83,7 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
     else:
         require_one_shape(labels, predicted)
         expected = class_numbers(labels, outputs.shape[axis], ignore_index)
-    right = g.cast(g.logical_and(g.equal(predicted, expected), g.equal(best, best)), "float32")
+    right = g.cast(g.logical_and(g.equal(predicted, expected), valid), "float32")
     if ignore_index is None:
         return mean_of_all(right)
     counted = g.cast(g.not_equal(labels, ignore_index), "float32")
@@ -89,7 +94,7 @@ def accuracy(outputs: Tensor, labels: Tensor, *, axis: int = -1, ignore_index: i
 def binary_accuracy(outputs: Tensor, labels: Tensor, *, threshold: float = 0.5, label_threshold: float = 0.5) -> Tensor:
     """Fraction of outputs that are on the same side of a threshold as their labels.
 
-    An output that is NaN counts as wrong.
+    An output or label that is NaN counts as wrong.
 
     Args:
         outputs: Scores, one for each label.
@@ -110,8 +115,12 @@ def binary_accuracy(outputs: Tensor, labels: Tensor, *, threshold: float = 0.5, 
         0.75
     """
     g: Graph = outputs.graph  # type: ignore[assignment]
-    agree = g.logical_xnor(outputs > threshold, like(labels, outputs) > label_threshold)
-    return mean_of_all(g.cast(g.logical_and(agree, g.equal(outputs, outputs)), "float32"))
+    expected = like(labels, outputs)
+    agree = g.logical_xnor(outputs > threshold, expected > label_threshold)
+    valid = g.equal(outputs, outputs)
+    if not labels.dtype.is_integer:
+        valid = g.logical_and(valid, g.equal(expected, expected))
+    return mean_of_all(g.cast(g.logical_and(agree, valid), "float32"))
 
 
 METRICS: dict[str, Metric] = {
@@ -121,6 +130,26 @@ METRICS: dict[str, Metric] = {
     "mean_absolute_error": mean_absolute_error,
 }
 """The metrics that can be selected by name."""
+
+_ALIASES = {
+    "acc": "accuracy",
+    "categoricalaccuracy": "accuracy",
+    "sparsecategoricalaccuracy": "accuracy",
+    "mae": "mean_absolute_error",
+    "mse": "mean_squared_error",
+}
+"""Keras's names of metrics, in lower case without underscores."""
+
+
+def plain(name: str) -> str:
+    """Return a name in lower case without underscores, hyphens, and spaces."""
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def known_name(name: str) -> str | None:
+    """Return our name of a metric that may have another library's name or spelling, or None if there is none."""
+    return _ALIASES.get(plain(name)) or next((each for each in METRICS if plain(each) == plain(name)), None)
+
 
 _OF_CLASSES = {losses.cross_entropy, losses.nll, losses.categorical_cross_entropy}
 # Thresholds of outputs and labels for each binary loss.
@@ -151,6 +180,11 @@ def ignored_label(loss: Loss) -> int | None:
     return None if found is None else int(found)
 
 
+def output_threshold(loss: Loss, default: float) -> float:
+    """Return the threshold between the classes of a binary loss's outputs, or the default for other losses."""
+    return _BINARY.get(_parts(loss)[0], (default, 0.0))[0]
+
+
 def class_weights_of(loss: Loss) -> Any:
     """Return the class weights of a loss of class indices, according to arguments bound by functools.partial, or
     None.
@@ -167,6 +201,11 @@ def default_metrics(loss: Loss) -> tuple[str, ...] | None:
     return () if function in _OF_NUMBERS or function in _OF_DISTRIBUTIONS else None
 
 
+def names_class_indices(loss: Loss) -> bool:
+    """Return whether the labels of a loss may be class indices, with one axis less than the outputs."""
+    return _parts(loss)[0] in _OF_CLASSES
+
+
 def names_classes(outputs: Tensor, labels: Tensor) -> bool:
     """Return whether labels are class indices into the last axis of outputs."""
     if outputs.shape is None or labels.shape is None or not labels.dtype.is_integer or not outputs.shape:
@@ -179,7 +218,8 @@ def metric_named(metric: str | Metric, loss: Loss | None = None) -> tuple[str, M
     """Return the name and the function of a metric, adapted to a loss.
 
     Args:
-        metric: A name in `METRICS`, or a function (outputs, labels), which is returned unchanged.
+        metric: A name in `METRICS`, Keras's name of such a metric, as in "mae" or "acc", or a function (outputs,
+            labels), which is returned unchanged.
         loss: Loss that determines thresholds, class axis, and ignored label. Defaults to none.
 
     Returns:
@@ -196,13 +236,14 @@ def metric_named(metric: str | Metric, loss: Loss | None = None) -> tuple[str, M
     """
     if callable(metric):
         return getattr(metric, "__name__", "metric"), metric
-    if metric not in METRICS:
+    given, metric = metric, known_name(metric) or ""
+    if not metric:
         raise GraphError(
-            f"there is no metric named {shown(metric)}: pass one of {', '.join(METRICS)}, or a function (outputs, "
-            "labels)"
+            f"there is no metric named {shown(given)}: {suggested(given, (*METRICS, *_ALIASES))}pass one of "
+            f"{', '.join(METRICS)}, or a function (outputs, labels)"
         )
     if loss is None or metric not in ("accuracy", "binary_accuracy"):
-        return metric, METRICS[metric]
+        return given, METRICS[metric]
     function, options = _parts(loss)
     if function in _OF_NUMBERS:
         raise GraphError(
@@ -211,11 +252,11 @@ def metric_named(metric: str | Metric, loss: Loss | None = None) -> tuple[str, M
         )
     if function in _BINARY:
         threshold, label_threshold = _BINARY[function]
-        return metric, functools.partial(binary_accuracy, threshold=threshold, label_threshold=label_threshold)
+        return given, functools.partial(binary_accuracy, threshold=threshold, label_threshold=label_threshold)
     if function in _OF_CLASSES and metric == "binary_accuracy":
         raise GraphError(f"metric 'binary_accuracy' does not fit the loss {function.__name__}: use 'accuracy'")
     if function in _OF_CLASSES:
-        return metric, functools.partial(
+        return given, functools.partial(
             accuracy, axis=options.get("axis", -1), ignore_index=options.get("ignore_index")
         )
-    return metric, METRICS[metric]
+    return given, METRICS[metric]

@@ -1,7 +1,7 @@
 """Accumulated classification metrics; all but Perplexity and TopKAccuracy are computed from one confusion matrix.
 
 Conventions and values are scikit-learn's. A quotient with denominator 0 is 0, as with zero_division=0. A sample with a
-NaN output has no predicted class, so it never counts as correct.
+NaN output has no predicted class, and a sample with a NaN label no true class, so neither ever counts as correct.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .accumulated import (
     Accumulated,
     above,
     binary_numbers,
+    class_indices,
     largest,
     per_class,
     require_some,
@@ -47,6 +48,7 @@ class Confusion(Accumulated):
     Attributes:
         counts: int64 (classes, classes). It grows to the largest class seen if num_classes is None.
         missed: int64 (classes,). For each class, the number of its samples that have a NaN output.
+        unlabelled: int64 (classes,). For each class, the number of samples predicted as it that have a NaN label.
     """
 
     def __init__(
@@ -56,17 +58,28 @@ class Confusion(Accumulated):
         super().__init__(name)
 
     def reset(self) -> None:
-        size = self.num_classes or 2
-        self.counts: np.ndarray = np.zeros((size, size), np.int64)
-        self.missed: np.ndarray = np.zeros(size, np.int64)
+        # Counts by true and predicted class. The first row is for NaN labels, the first column for NaN outputs.
+        self._table = np.zeros([(self.num_classes or 2) + 1] * 2, np.int64)
         # The same counts with one-hot vectors taken as independent labels, in case a later batch has rows with a
         # different number of ones.
-        self._independent: tuple[np.ndarray, np.ndarray] | None = np.zeros((2, 2), np.int64), np.zeros(2, np.int64)
+        self._independent: np.ndarray | None = np.zeros((3, 3), np.int64)
+
+    @property
+    def counts(self) -> np.ndarray:
+        return self._table[1:, 1:]
+
+    @property
+    def missed(self) -> np.ndarray:
+        return self._table[1:, 0]
+
+    @property
+    def unlabelled(self) -> np.ndarray:
+        return self._table[0, 1:]
 
     def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         outputs, labels = np.asarray(outputs), np.asarray(labels)
         if outputs.ndim == labels.ndim + 1 and outputs.shape[:-1] == labels.shape and outputs.shape[-1] > 1:
-            self._count(largest(outputs), labels.astype(np.int64).ravel(), outputs.shape[-1])
+            self._count(largest(outputs), class_indices(labels.ravel(), self.name), outputs.shape[-1])
             return
         scores, _ = scores_of(outputs, labels)
         each = above(scores, self.threshold), binary_numbers(labels.ravel(), self.ignore_index)
@@ -75,14 +88,13 @@ class Confusion(Accumulated):
             return
         marked = self.ignore_index not in (None, 0, 1) and bool((labels == self.ignore_index).any())
         if self._independent is not None and (marked or several_per_row(labels)):
-            counts, missed = self._independent
-            self.counts, self.missed = self._resized(counts), self._resized(missed)
+            self._table = self._resized(self._independent, self.num_classes or 2)
             self._independent = None
         if self._independent is None:
             self._count(*each, 2)
             return
-        add(*self._independent, *self._counted(*each))
-        self._count(largest(outputs), labels.reshape(-1, labels.shape[-1]).argmax(axis=-1), labels.shape[-1])
+        add(self._independent, *self._counted(*each))
+        self._count(largest(outputs), largest(labels), labels.shape[-1])
 
     def _counted(self, predicted: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return predicted and true classes of the samples that are not ignored."""
@@ -92,44 +104,43 @@ class Confusion(Accumulated):
         return predicted[counted], true[counted]
 
     def _count(self, predicted: np.ndarray, true: np.ndarray, classes: int) -> None:
-        """Add samples to the matrix, which grows to at least the given number of classes."""
+        """Add samples to the table, which grows to at least the given number of classes."""
         predicted, true = self._counted(predicted, true)
         if not len(true):
             return
-        if true.min() < 0:
-            raise OutOfRangeError(f"{self.name}: labels must be class indices of at least 0, got {true.min()}")
-        found = int(max(predicted.max(), true.max())) + 1
+        known = true[true != NO_CLASS]
+        if len(known) and known.min() < 0:
+            raise OutOfRangeError(f"{self.name}: labels must be class indices of at least 0, got {known.min()}")
+        found = max(int(predicted.max()), int(true.max()), -1) + 1
         if self.num_classes is not None and found > self.num_classes:
             raise OutOfRangeError(
                 f"{self.name}: class indices must be below num_classes={self.num_classes}, got {found - 1}"
             )
-        size = self.num_classes or max(found, classes, len(self.counts))
-        self.counts, self.missed = self._resized(self.counts, size), self._resized(self.missed, size)
-        add(self.counts, self.missed, predicted, true)
+        self._table = self._resized(self._table, self.num_classes or max(found, classes, len(self.counts)))
+        add(self._table, predicted, true)
 
-    def _resized(self, counts: np.ndarray, size: int | None = None) -> np.ndarray:
-        """Return counts with zeros for further classes."""
-        size = size or self.num_classes or len(counts)
-        return np.pad(counts, [(0, max(size - n, 0)) for n in counts.shape])
+    def _resized(self, table: np.ndarray, classes: int) -> np.ndarray:
+        """Return a table with zeros for further classes."""
+        return np.pad(table, [(0, max(classes + 1 - n, 0)) for n in table.shape])
 
     def _parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the numbers of correctly predicted samples, actual samples, and predicted samples of each class."""
-        require_some(self.counts.sum() + self.missed.sum(), self.name)
-        return self.counts.diagonal().astype(float), self.counts.sum(axis=1) + self.missed, self.counts.sum(axis=0)
+        require_some(self._table.sum(), self.name)
+        return self.counts.diagonal().astype(float), self._table[1:].sum(axis=1), self._table[:, 1:].sum(axis=0)
 
 
-def add(counts: np.ndarray, missed: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> None:
-    """Add samples to a confusion matrix, and those without a predicted class to the numbers of missed samples."""
-    known, size = predicted != NO_CLASS, len(counts)
-    pairs = true[known] * size + predicted[known]
-    counts += np.bincount(pairs, minlength=size * size).reshape(size, size)
-    missed += np.bincount(true[~known], minlength=size)
+def add(table: np.ndarray, predicted: np.ndarray, true: np.ndarray) -> None:
+    """Add samples to a table of counts, whose first row and column are for samples without a class."""
+    rows, columns = (np.where(each == NO_CLASS, 0, each + 1) for each in (true, predicted))
+    size = len(table)
+    table += np.bincount(rows * size + columns, minlength=size * size).reshape(size, size)
 
 
 class ConfusionMatrix(Confusion):
     """Confusion matrix: the number of samples of class i predicted as class j at [i, j].
 
-    The result is an int64 array (classes, classes). Samples with a NaN output are in no cell; `missed` counts them.
+    The result is an int64 array (classes, classes). Samples with a NaN output or label are in no cell; `missed` and
+    `unlabelled` count them.
 
     Args:
         num_classes: Number of classes. None, the default, means as many as occur.
@@ -187,8 +198,8 @@ class Accuracy(Confusion):
         super().__init__(name, None, threshold, ignore_index)
 
     def result(self) -> float:
-        right, true, _ = self._parts()
-        return float(right.sum() / true.sum())
+        right, _, _ = self._parts()
+        return float(right.sum() / self._table.sum())
 
 
 class _OfClasses(Confusion):
@@ -228,8 +239,8 @@ class _OfClasses(Confusion):
         each = self._of_parts(right, true, taken)
         seen = (true + taken > 0) if self.num_classes is None else np.ones(len(true), bool)
         if self.average == "macro":
-            return float(each[seen].mean())
-        return each if self.average == "none" else float((each * true).sum() / true.sum())
+            return float(each[seen].mean()) if seen.any() else 0.0
+        return each if self.average == "none" else float(_quotient((each * true).sum(), true.sum()))
 
 
 def _quotient(above: Any, below: Any) -> Any:
@@ -379,15 +390,17 @@ class MeanIoU(IoU):
 class TopKAccuracy(Accumulated):
     """Fraction of samples whose class is among the k largest outputs.
 
-    Among equal outputs, the one with the smaller class index ranks first. A sample with a NaN output counts as wrong.
-    Labels are class indices (...), or one-hot vectors or probabilities (..., classes).
+    Among equal outputs, the one with the smaller class index ranks first. A sample with a NaN output or label counts as
+    wrong. Labels are class indices (...), or one-hot vectors or probabilities (..., classes).
 
     Args:
         k: Number of outputs to consider. Defaults to 5.
         name: Name under which the metric is reported. None, the default, means "top_<k>_accuracy".
+        ignore_index: Class index whose samples are not counted. Defaults to none.
 
     Raises:
         GraphError: If there was no update before `result`.
+        OutOfRangeError: If a label is not a class index.
         ShapeError: If outputs and labels do not match.
 
     Example:
@@ -397,8 +410,8 @@ class TopKAccuracy(Accumulated):
         0.5
     """
 
-    def __init__(self, k: Size = 5, name: str | None = None) -> None:
-        self.k = k
+    def __init__(self, k: Size = 5, name: str | None = None, ignore_index: int | None = None) -> None:
+        self.k, self.ignore_index = k, ignore_index
         super().__init__(name or f"top_{k}_accuracy")
 
     def reset(self) -> None:
@@ -406,23 +419,51 @@ class TopKAccuracy(Accumulated):
 
     def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         outputs, labels = np.asarray(outputs), np.asarray(labels)
-        if outputs.shape == labels.shape:
-            labels = labels.argmax(axis=-1)
-        if outputs.shape[:-1] != labels.shape:
-            raise ShapeError(
-                f"{self.name}: labels must have shape {outputs.shape[:-1]} for outputs of shape {outputs.shape}, got "
-                f"{labels.shape}"
-            )
-        own = np.take_along_axis(outputs, labels[..., None].astype(np.int64), -1)
-        before = np.arange(outputs.shape[-1]) < labels[..., None]
+        if outputs.ndim > 1 and outputs.shape == labels.shape:
+            require_one_per_row(labels, self.name)
+            outputs, numbers = outputs.reshape(-1, outputs.shape[-1]), largest(labels)
+        else:
+            outputs, numbers = counted_indices(outputs, labels, self.ignore_index, self.name)
+        own = np.take_along_axis(outputs, np.maximum(numbers, 0)[:, None], -1)
+        before = np.arange(outputs.shape[-1]) < numbers[:, None]
         ahead = (outputs > own) | ((outputs == own) & before)
-        known = (outputs == outputs).all(axis=-1)
+        known = (outputs == outputs).all(axis=-1) & (numbers != NO_CLASS)
         self.right += int(((ahead.sum(axis=-1) < self.k) & known).sum())
-        self.total += labels.size
+        self.total += len(numbers)
 
     def result(self) -> float:
         require_some(self.total, self.name)
         return self.right / self.total
+
+
+def require_one_per_row(labels: np.ndarray, name: str) -> None:
+    """Raise ShapeError if labels with a number for each class mark any number of classes per sample."""
+    if several_per_row(labels):
+        raise ShapeError(
+            f"{name}: labels with the shape of the outputs, {labels.shape}, must be one-hot vectors or probabilities, "
+            "got rows with any number of ones"
+        )
+
+
+def counted_indices(
+    outputs: np.ndarray, labels: np.ndarray, ignored: int | None, name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return outputs (samples, classes) and class indices (samples,), or NO_CLASS, of the samples not ignored."""
+    if outputs.shape[:-1] != labels.shape or not outputs.ndim:
+        raise ShapeError(
+            f"{name}: labels must have shape {outputs.shape[:-1]} for outputs of shape {outputs.shape}, got "
+            f"{labels.shape}"
+        )
+    outputs, numbers = outputs.reshape(-1, outputs.shape[-1]), class_indices(labels.ravel(), name)
+    if ignored is not None:
+        outputs, numbers = outputs[numbers != ignored], numbers[numbers != ignored]
+    known = numbers[numbers != NO_CLASS]
+    if len(known) and not 0 <= known.min() <= known.max() < outputs.shape[1]:
+        raise OutOfRangeError(
+            f"{name}: labels must be class indices from 0 to {outputs.shape[1] - 1}, got values from {known.min()} to "
+            f"{known.max()}"
+        )
+    return outputs, numbers
 
 
 def _log_sum(logits: np.ndarray) -> np.ndarray:
@@ -435,8 +476,8 @@ def _log_sum(logits: np.ndarray) -> np.ndarray:
 class Perplexity(Accumulated):
     """Perplexity: e to the power of the mean cross-entropy of logits (..., classes) and labels (...).
 
-    Labels are class indices, or one-hot vectors or probabilities (..., classes). If a logit of a counted sample is NaN,
-    so is the result.
+    Labels are class indices, or one-hot vectors or probabilities (..., classes). If a logit or the label of a counted
+    sample is NaN, so is the result.
 
     Args:
         ignore_index: Label whose samples are not counted. Defaults to none.
@@ -464,33 +505,16 @@ class Perplexity(Accumulated):
     def _update(self, outputs: np.ndarray, labels: np.ndarray) -> None:
         logits, labels = np.asarray(outputs, np.float64), np.asarray(labels)
         if per_class(logits, labels):
-            if several_per_row(labels):
-                raise ShapeError(
-                    f"{self.name}: labels with the shape of logits, {labels.shape}, must be one-hot vectors or "
-                    "probabilities, got rows with any number of ones"
-                )
+            require_one_per_row(labels, self.name)
             parts = np.where(labels == 0, 0.0, labels.astype(np.float64) * (_log_sum(logits)[..., None] - logits))
             self.sum += float(parts.sum())
             self.total += labels[..., 0].size
             return
-        numbers = labels.astype(np.int64)
-        if logits.shape[:-1] != numbers.shape:
-            raise ShapeError(
-                f"{self.name}: labels must have shape {logits.shape[:-1]} for logits of shape {logits.shape}, got "
-                f"{numbers.shape}"
-            )
-        logits, numbers = logits.reshape(-1, logits.shape[-1]), numbers.ravel()
-        if self.ignore_index is not None:
-            counted = numbers != self.ignore_index
-            logits, numbers = logits[counted], numbers[counted]
+        logits, numbers = counted_indices(logits, labels, self.ignore_index, self.name)
         if not len(numbers):
             return
-        if not 0 <= numbers.min() <= numbers.max() < logits.shape[1]:
-            raise OutOfRangeError(
-                f"{self.name}: labels must be class indices from 0 to {logits.shape[1] - 1}, got values from "
-                f"{numbers.min()} to {numbers.max()}"
-            )
-        self.sum += float((_log_sum(logits) - logits[np.arange(len(numbers)), numbers]).sum())
+        own = np.take_along_axis(logits, np.maximum(numbers, 0)[:, None], -1)[:, 0]
+        self.sum += float(np.where(numbers == NO_CLASS, np.nan, _log_sum(logits) - own).sum())
         self.total += len(numbers)
 
     def result(self) -> float:

@@ -27,12 +27,12 @@ class _Scores(Accumulated):
             if outputs.ndim == labels.ndim + 1 and outputs.shape[-1] == 2:
                 outputs = _difference(outputs.astype(np.float64))
             scores, true = scores_of(outputs, labels)
-        self._scores.append(scores)
+        self._scores.append(np.where(true == true, scores, np.nan))
         self._labels.append(true > 0.5)
 
     def _all(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all scores and whether their samples belong to class 1."""
-        require_some(self._scores, self.name)
+        require_some(sum(map(len, self._scores)), self.name)
         pairs = [labels for labels in self._labels if labels.ndim == 2]
         if pairs and all((labels[:, 0] != labels[:, 1]).all() for labels in pairs):
             scores = [_difference(each) if each.ndim == 2 else each for each in self._scores]
@@ -47,7 +47,7 @@ class _Scores(Accumulated):
             return float("nan")
         order = np.argsort(-scores, kind="stable")
         scores, labels = scores[order], labels[order]
-        last = np.r_[np.flatnonzero(np.diff(scores)), len(scores) - 1]
+        last = np.r_[np.flatnonzero(scores[1:] != scores[:-1]), len(scores) - 1]
         return self._of(np.cumsum(labels)[last], np.cumsum(~labels)[last])
 
     def _of(self, ones: np.ndarray, zeros: np.ndarray) -> float:
@@ -64,9 +64,9 @@ class AUC(_Scores):
     """Area under the ROC curve: the probability that a sample of class 1 scores above one of class 0.
 
     Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score. The result
-    is NaN if one of the classes has no samples or an output is NaN. Labels are 0 or 1, one for each score; for two
-    outputs, they may also be one-hot vectors. If there are more than two columns, all columns form one set of scores.
-    Equivalent to scikit-learn's roc_auc_score.
+    is NaN if one of the classes has no samples, or an output or label is NaN. Labels are 0 or 1, one for each score;
+    for two outputs, they may also be one-hot vectors. If there are more than two columns, all columns form one set of
+    scores. Equivalent to scikit-learn's roc_auc_score.
 
     Args:
         name: Name under which the metric is reported. Defaults to "auc".
@@ -96,9 +96,9 @@ class AveragePrecision(_Scores):
     """Average precision: the precision at each recall reached, weighted by the increase in recall.
 
     Outputs are probabilities or logits of class 1, or two numbers per sample, whose difference is the score. The result
-    is NaN if an output is NaN. Labels are 0 or 1, one for each score; for two outputs, they may also be one-hot
-    vectors. If there are more than two columns, all columns form one set of scores. Equivalent to scikit-learn's
-    average_precision_score.
+    is NaN if an output or label is NaN. Labels are 0 or 1, one for each score; for two outputs, they may also be
+    one-hot vectors. If there are more than two columns, all columns form one set of scores. Equivalent to
+    scikit-learn's average_precision_score.
 
     Args:
         name: Name under which the metric is reported. Defaults to "average_precision".

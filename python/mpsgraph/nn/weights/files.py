@@ -92,8 +92,8 @@ def load_safetensors(
 def read_values(path: PathLike) -> dict[str, Value | Float8]:
     """Memory-map the tensors of a file, of an index's files, or of a folder. Return a dict keyed by tensor name."""
     place = Path(path)
-    if place.is_dir():
-        place = next((place / name for name in (_INDEX, _WHOLE) if (place / name).is_file()), place / _WHOLE)
+    if os.path.isdir(place):  # Path.is_dir raises OSError for names that are too long.
+        place = next((place / name for name in (_INDEX, _WHOLE) if os.path.isfile(place / name)), place / _WHOLE)
     return _read_index(place) if place.suffix == ".json" else _read_file(place)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from ..._core import DType, Tensor, bfloat16, int64
 from ...errors import GraphError
 from ..activations import PReLU
+from ..adapters import Adapted, LowRank
 from ..attention import MultiheadAttention
 from ..convolution import DepthwiseConv2d, _Convolution
 from ..embedding import Embedding
@@ -64,6 +65,9 @@ def forms_of(module: Module, orders: Orders, names: Mapping[str, object], path: 
 
     If a layer has alternatives, the one with most of its names in `names` is used.
     """
+    if isinstance(module, Adapted):
+        yield from _adapted(module, orders, names, path)
+        return
     rule = next((_RULES[cls] for cls in type(module).__mro__ if cls in _RULES), None)
     choices = [] if rule is None else [[form.within(path) for form in forms] for forms in rule(module, orders)]
     chosen = max(choices, key=lambda forms: sum(name in names for f in forms for name in f.slots), default=[])
@@ -87,6 +91,27 @@ def all_forms(module: Module, orders: Orders, names: Mapping[str, object]) -> li
     forms = list(forms_of(module, orders, names))
     known = {variable for form in forms for variable in form.variables}
     return forms + [_same(path, variable) for path, variable in module._variables() if variable not in known]
+
+
+def _adapted(module: Adapted, orders: Orders, names: Mapping[str, object], path: str) -> Iterator[Form]:
+    """Yield the Forms of a layer with adapters, under the names that PEFT gives them.
+
+    The layer itself may also have its name without adapters.
+    """
+    low_rank = any(isinstance(adapter, LowRank) for adapter in module.adapters.values())
+    base = "base_layer" if low_rank else "original_module"
+    inner = list(forms_of(module.layer, orders, {}))
+    choices = [[form.within(where).within(path) for form in inner] for where in (base, "")]
+    yield from max(choices, key=lambda forms: sum(name in names for form in forms for name in form.slots))
+    for name, adapter in module.adapters.items():
+        if not isinstance(adapter, LowRank):
+            yield from (form.within(f"modules_to_save.{name}").within(path) for form in forms_of(adapter, orders, {}))
+            continue
+        for mine, theirs in (("down", "lora_A"), ("up", "lora_B"), ("magnitude", "lora_magnitude_vector")):
+            if (variable := own_variables(adapter).get(mine)) is not None:
+                label = f"{theirs}.{name}.weight"
+                shape = tuple(variable.shape or ())[::-1]
+                yield _form(label, variable, shape, lambda a: a.T, lambda a: a.T).within(path)
 
 
 # --- kinds of forms ---------------------------------------------------------------------------------------------------
@@ -343,6 +368,8 @@ def _attention(module: Module, orders: Orders) -> list[list[Form]]:
         return [form for name in names for form in forms_of(inside[name], orders, {}, labels[name])]
 
     apart = [parts(out, *inside) for out in ("output", "out_proj")]
+    if any(isinstance(child, Adapted) for child in inside.values()):
+        apart += [[_without_adapters(form) for form in forms] for forms in apart]
     inward = inside.keys() >= set(_PACKED[:3]) and _inward(module, orders)
     if not inward:
         return apart
@@ -351,6 +378,11 @@ def _attention(module: Module, orders: Orders) -> list[list[Form]]:
     inward += [form for form in parts("output", *_PACKED[:3]) if not packed.issuperset(form.variables)]
     outward = [parts(out, "output") if "output" in inside else [] for out in ("out_proj", "output")]
     return [inward + outward[0], apart[0], inward + outward[1], apart[1]]
+
+
+def _without_adapters(form: Form) -> Form:
+    """Return a Form of a layer with adapters under the names that the layer has without them."""
+    return replace(form, slots={name.replace(".base_layer.", "."): slot for name, slot in form.slots.items()})
 
 
 def _inward(module: MultiheadAttention, orders: Orders) -> list[Form]:

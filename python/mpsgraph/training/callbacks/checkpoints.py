@@ -64,6 +64,7 @@ class PeriodicCheckpoint(Callback):
         every_epochs: Number of epochs between checkpoints. Defaults to 1 if every_steps is not given.
         every_steps: Number of steps between checkpoints, instead of epochs.
         keep: Number of files to keep. None, the default, keeps all.
+        frozen: Whether to include frozen parameters; see Trainer.save. Defaults to True.
 
     Raises:
         GraphError: If both every_epochs and every_steps are given, or if keep is given and path contains neither {step}
@@ -88,8 +89,9 @@ class PeriodicCheckpoint(Callback):
         every_epochs: Size | None = None,
         every_steps: Size | None = None,
         keep: Size | None = None,
+        frozen: bool = True,
     ) -> None:
-        self.path, self.keep = os.fspath(path), keep
+        self.path, self.keep, self.frozen = os.fspath(path), keep, frozen
         if every_epochs is not None and every_steps is not None:
             raise GraphError("PeriodicCheckpoint: pass only one of every_epochs and every_steps")
         if keep is not None and "{epoch" not in self.path and "{step" not in self.path:
@@ -118,6 +120,6 @@ class PeriodicCheckpoint(Callback):
     def _save(self, trainer: Trainer, epoch: int) -> None:
         path = self.path.format(step=trainer.step, epoch=epoch)
         self._written = [*(p for p in self._written if p != path), path]
-        trainer.save(path)
+        trainer.save(path, frozen=self.frozen)
         while self.keep is not None and len(self._written) > self.keep:
             Path(self._written.pop(0)).unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, Literal
 
-from ..._checks import NotNegative, Share, Size
+from ..._checks import NotNegative, Share, Size, checked
 from ..trainer_type import Trainer
 from .callback import Callback, Watching
 
@@ -40,6 +40,7 @@ class EarlyStopping(Watching):
         (3, 'loss has not improved for 2 epochs')
     """
 
+    @checked
     def __init__(
         self,
         monitor: str = "val_loss",
@@ -123,6 +124,7 @@ class ReduceRateOnPlateau(Watching):
         0.0625
     """
 
+    @checked
     def __init__(
         self,
         monitor: str = "val_loss",
