@@ -40,6 +40,11 @@ def rng() -> np.random.Generator:
     return grouped_cases.random_numbers()
 
 
+def pytest_runtest_setup() -> None:
+    """Make the seeds of trainers reproducible. The first trainer of each test gets seed 0."""
+    device.mg.random.seed(0)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> object:
     """Keep the garbage collector from repeatedly scanning sixty thousand test cases, which live until the end."""

@@ -56,7 +56,10 @@ from ._core import (  # noqa: E402
     uint32,
     uint64,
 )
+from ._fetched import install as _install_fetching  # noqa: E402
 from ._limits import limits  # noqa: E402
+from ._methods import install as _install_methods  # noqa: E402
+from ._pickling import install as _install_pickling  # noqa: E402
 from ._tensor_data import tensor_data  # noqa: E402
 from .errors import (  # noqa: E402
     CancelledError,
@@ -75,16 +78,20 @@ from .errors import (  # noqa: E402
     UnsupportedError,
 )
 from .graph import Graph, parse  # noqa: E402
+from .ops.pooling_descriptors import Pooling2DDescriptor, Pooling4DDescriptor  # noqa: E402
 from .precision import mixed_precision  # noqa: E402
 from .precision.mixed_precision import autocast  # noqa: E402
 from .tensor import install as _install_operators  # noqa: E402
 
 _install_operators()
+_install_methods()
+_install_pickling()
+_install_fetching()
 _core_docstrings.install()
 __version__ = library_version()
 
 if TYPE_CHECKING:
-    from . import coreml, custom, data, distributed, nn, nngraph, onnx, optim, profiler, training
+    from . import coreml, custom, data, distributed, lm, nn, nngraph, numpy, onnx, optim, profiler, training
 
     # jax is not in __all__, so that `from mpsgraph import *` requires neither JAX nor PyTorch.
     from . import jax as jax
@@ -97,6 +104,7 @@ if TYPE_CHECKING:
     from .training.step_result import StepResult
     from .training.trainable_model import TrainableModel
     from .training.trainer import Trainer
+    from .transforms import custom_gradient, grad, jit, stop_gradient, value_and_grad, vmap
 
 _LAZY = {
     "checkpoint": "training.checkpoint",
@@ -107,8 +115,10 @@ _LAZY = {
     "data": "data",
     "distributed": "distributed",
     "jax": "jax",
+    "lm": "lm",
     "nn": "nn",
     "nngraph": "nngraph",
+    "numpy": "numpy",
     "onnx": "onnx",
     "optim": "optim",
     "History": "training.history",
@@ -120,6 +130,12 @@ _LAZY = {
     "save": "packages",
     "StepResult": "training.step_result",
     "TensorType": "custom.sites",
+    "custom_gradient": "transforms.derivatives",
+    "grad": "transforms.derivatives",
+    "jit": "transforms.tracing",
+    "stop_gradient": "transforms.derivatives",
+    "value_and_grad": "transforms.derivatives",
+    "vmap": "transforms.batching",
     "profiler": "profiler",
     "torch": "torch",
     "TrainableModel": "training.trainable_model",
@@ -131,7 +147,10 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     """Import a module or class of the package on first use."""
     if name not in _LAZY:
-        raise AttributeError(f"module 'mpsgraph' has no attribute '{name}'")
+        from ._names import module_hint
+
+        hint = "" if name.startswith("_") else module_hint(name, __all__)
+        raise AttributeError(f"module 'mpsgraph' has no attribute '{name}'{hint}")
     module = import_module(f"mpsgraph.{_LAZY[name]}")
     value = module if name == _LAZY[name].rpartition(".")[2] else getattr(module, name)
     globals()[name] = value
@@ -170,6 +189,8 @@ __all__ = [
     "OutOfMemoryError",
     "OutOfRangeError",
     "PackageError",
+    "Pooling2DDescriptor",
+    "Pooling4DDescriptor",
     "Semaphore",
     "SerializedExecutable",
     "ShapeError",
@@ -191,6 +212,7 @@ __all__ = [
     "copy_count",
     "coreml",
     "custom",
+    "custom_gradient",
     "custom_operation",
     "data",
     "distributed",
@@ -198,19 +220,23 @@ __all__ = [
     "float32",
     "float64",
     "from_dlpack",
+    "grad",
     "get_num_threads",
     "int8",
     "int16",
     "int32",
     "int64",
+    "jit",
     "library_version",
     "limits",
+    "lm",
     "load",
     "load_custom_operations",
     "memory_statistics",
     "mixed_precision",
     "nn",
     "nngraph",
+    "numpy",
     "onnx",
     "optim",
     "parse",
@@ -220,10 +246,13 @@ __all__ = [
     "random",
     "save",
     "set_num_threads",
+    "stop_gradient",
     "tensor_data",
     "training",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "value_and_grad",
+    "vmap",
 ]

@@ -33,6 +33,8 @@ from typing import (
 
 import numpy as np
 
+from ._annotations import annotations_of, show_plain_types
+from ._argument_errors import refuse_extra, refuse_unknown
 from ._core import DType, NDArray, Tensor
 from ._display import shown
 from .errors import DTypeError, Error, GraphError, ShapeError
@@ -109,6 +111,7 @@ def check_methods(cls: type) -> None:
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function so that its arguments are checked on each call. The checks are built on the first call."""
     contract: Contract | None = None
+    show_plain_types(function)
 
     @functools.wraps(function)
     def guarded(*args: Any, **options: Any) -> Any:
@@ -116,6 +119,8 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
         if contract is None:
             contract = Contract(function)
         count = len(args)
+        if count > contract.positional and not contract.any_number:
+            refuse_extra(contract, args, options)
         for i, parameter in contract.looked_at:
             if i >= count:
                 break
@@ -127,6 +132,10 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
                     contract.refuse(contract.rest, value, args)
         for name, value in options.items():
             known = contract.named.get(name)
+            if known is None and name not in contract.names and not contract.any_names:
+                refuse_unknown(contract, name, args)
+            if name in contract.by_position and contract.by_position.index(name) < count:
+                refuse_extra(contract, args, options, name)
             if known is not None and type(value) not in known.usual and not known.accepts(value):
                 contract.refuse(known, value, args)
         return function(*args, **options)
@@ -187,6 +196,10 @@ class Contract:
         looked_at: (position, parameter) pairs of the checked parameters that may be passed by position.
         named: Dict from names to checked parameters.
         rest: The parameter *args, or None if there is none or it accepts anything.
+        any_number: Whether the function has a parameter *args.
+        names: Names of all parameters.
+        any_names: Whether the function has a parameter **kwargs.
+        by_name: Names of the parameters that can only be passed by name.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -197,10 +210,21 @@ class Contract:
         self.looked_at: list[tuple[int, Parameter]] = []
         self.named: dict[str, Parameter] = {}
         self.rest: Parameter | None = None
+        self.any_number = self.any_names = False
+        self.names: set[str] = set()
+        self.by_position: list[str] = []
+        self.by_name: list[str] = []
         bounds = _BOUNDS if function.__module__.startswith(_BOUNDED) else {}
         for name, kind, annotation in _parameters(inner):
             made = Parameter(name, annotation, inner, bounds.get(name))
             by_place = kind in _BY_PLACE
+            self.any_number = self.any_number or kind is _REST
+            self.any_names = self.any_names or kind is _OTHERS
+            self.names.add(name)
+            if by_place:
+                self.by_position.append(name)
+            elif kind is _BY_NAME:
+                self.by_name.append(name)
             if not made.takes_all and kind is _REST:
                 self.rest = made
             elif not made.takes_all and kind is not _OTHERS:
@@ -211,11 +235,11 @@ class Contract:
 
     def refuse(self, parameter: Parameter, value: Any, args: tuple[Any, ...]) -> NoReturn:
         """Raise the error for a rejected argument."""
-        where, words = self._where(args), expected(parameter.hint)
+        where, words = self.where(args), expected(parameter.hint)
         came = f"{where} {parameter.name} must be {words}, got {shown(value)}"
         raise error_class(parameter.hint, self.function.__module__)(came + _advice(parameter.hint, value))
 
-    def _where(self, args: tuple[Any, ...]) -> str:
+    def where(self, args: tuple[Any, ...]) -> str:
         """Return the prefix of a message: `[softmax]` for an operation, `Linear:` for a constructor, `Trainer.fit:` for
         a method, `hinge:` for a function.
         """
@@ -252,7 +276,7 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
         for name, parameter in inspect.signature(function).parameters.items():
             yield name, parameter.kind, parameter.annotation
         return
-    code, annotations, by_place = function.__code__, function.__annotations__, function.__code__.co_argcount
+    code, annotations, by_place = function.__code__, annotations_of(function), function.__code__.co_argcount
     by_name = by_place + code.co_kwonlyargcount
     for i, name in enumerate(code.co_varnames[:by_name]):
         yield name, _BY_PLACE[1] if i < by_place else _BY_NAME, annotations.get(name, _EMPTY)
@@ -474,7 +498,7 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "None": (NoneType,),
     "Sequence[int]": (),
-    "TensorLike": (Tensor, bool, int, float, complex, np.generic),
+    "TensorLike": (Tensor, bool, int, float, complex, np.generic, np.ndarray, NDArray),
     "ShapeLike": (Tensor,),
     "AttributeLike": (Tensor, int),
     "Axes": (int, NoneType),

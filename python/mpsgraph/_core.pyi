@@ -4,6 +4,7 @@ The C++ core of mpsgraph. Import the package mpsgraph instead.
 from __future__ import annotations
 import builtins
 import collections.abc
+import inspect
 import numpy
 import numpy.typing
 import typing
@@ -194,6 +195,10 @@ class DType:
             (2, True, True)
         
     """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
+    """
     def __eq__(self, arg0: typing.Any) -> bool:
         ...
     def __hash__(self) -> int:
@@ -254,34 +259,199 @@ class NDArray:
             (6.0, (1, 2))
         
     """
+    __array_priority__: typing.ClassVar[int] = 1000
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
+    """
+    def __abs__(self) -> typing.Any:
+        ...
+    def __add__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __and__(self, other: typing.Any) -> typing.Any:
+        ...
     def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any:
         ...
+    def __array_function__(self, function: typing.Any, types: typing.Any, arguments: typing.Any, named: typing.Any) -> typing.Any:
+        """
+        Run a function of numpy on numpy's views of arrays, and return its result, as for lists (NEP 18).
+        """
+    def __array_namespace__(self, *, api_version: str | None = None) -> typing.Any:
+        """
+        Return the module `mpsgraph.numpy`, an implementation of the Python array API standard.
+        
+        Args:
+            api_version: Version of the standard, or None (the default).
+        """
     def __bool__(self) -> bool:
         ...
     def __complex__(self) -> typing.Any:
+        ...
+    def __contains__(self, value: typing.Any) -> bool:
         ...
     def __dlpack__(self, *, stream: typing.Any = None, max_version: typing.Any = None, dl_device: typing.Any = None, copy: bool | None = None) -> typing_extensions.CapsuleType:
         ...
     def __dlpack_device__(self) -> tuple[int, int]:
         ...
+    def __eq__(self, other: typing.Any) -> typing.Any:
+        ...
     def __float__(self) -> float:
+        ...
+    def __floordiv__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __format__(self, specification: str) -> str:
+        """
+        Format the element of an array of rank 0 as a Python number, and any other array as its repr.
+        """
+    def __ge__(self, other: typing.Any) -> typing.Any:
         ...
     def __getitem__(self, key: typing.Any) -> typing.Any:
         """
-        Return a view or a number, as indexing numpy() does.
+        Return a view for ints, slices, `...` and None, and a copy for index arrays and masks.
+        
+        Args:
+            key: Ints, slices, `...`, None, and integer or bool arrays.
         """
+    def __gt__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __index__(self) -> int:
+        ...
     def __init__(self, shape: typing.Any, dtype: typing.Any = 'float32') -> None:
         """
         Create an array of zeros.
         """
     def __int__(self) -> int:
         ...
+    def __invert__(self) -> typing.Any:
+        ...
+    def __le__(self, other: typing.Any) -> typing.Any:
+        ...
     def __len__(self) -> int:
+        ...
+    def __lshift__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __lt__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __matmul__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __mod__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __mul__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __ne__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __neg__(self) -> typing.Any:
+        ...
+    def __or__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __pos__(self) -> typing.Any:
+        ...
+    def __pow__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __radd__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rand__(self, other: typing.Any) -> typing.Any:
         ...
     def __repr__(self) -> str:
         ...
-    def __setitem__(self, key: typing.Any, value: typing.Any) -> None:
+    def __rfloordiv__(self, other: typing.Any) -> typing.Any:
         ...
+    def __rlshift__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rmatmul__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rmod__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rmul__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __ror__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rpow__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rrshift__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rshift__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rsub__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rtruediv__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __rxor__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __setitem__(self, key: typing.Any, value: typing.Any) -> None:
+        """
+        Assign to the elements that a key selects.
+        
+        Args:
+            key: Ints, slices, `...`, None, and integer or bool arrays.
+            value: An array, or a number.
+        """
+    def __sub__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __truediv__(self, other: typing.Any) -> typing.Any:
+        ...
+    def __xor__(self, other: typing.Any) -> typing.Any:
+        ...
+    def all(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Test whether all elements along axes are true; see `mpsgraph.numpy.all`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def any(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Test whether any element along axes is true; see `mpsgraph.numpy.any`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Return the index of the largest element; see `mpsgraph.numpy.argmax`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Return the index of the smallest element; see `mpsgraph.numpy.argmin`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def argsort(self, axis: int = -1, *, descending: bool = False) -> typing.Any:
+        """
+        Return the indices that sort the elements; see `mpsgraph.numpy.argsort`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            descending: Whether the order is descending. Defaults to False.
+        """
+    def astype(self, dtype: typing.Any, *, copy: bool = True) -> typing.Any:
+        """
+        Convert to another dtype; see `mpsgraph.numpy.astype`.
+        
+        Args:
+            dtype: dtype of the result. None means that of the array, and at least 32 bits for sums of integers.
+            copy: Whether to copy an array that already has the dtype. Defaults to True.
+        """
+    def clip(self, min: typing.Any = None, max: typing.Any = None) -> typing.Any:
+        """
+        Limit each element to a range; see `mpsgraph.numpy.clip`.
+        
+        Args:
+            min: Lower limit, or None (the default).
+            max: Upper limit, or None (the default).
+        """
+    def conj(self) -> typing.Any:
+        """
+        Return the complex conjugate of each element; see `mpsgraph.numpy.conj`.
+        """
     def copy(self) -> NDArray:
         """
         Return a contiguous copy.
@@ -293,24 +463,172 @@ class NDArray:
         Args:
             source: Array of the same shape and dtype.
         """
+    def cumsum(self, axis: int | None = None, *, dtype: typing.Any = None) -> typing.Any:
+        """
+        Compute running sums along an axis; see `mpsgraph.numpy.cumulative_sum`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            dtype: dtype of the result. None means that of the array, and at least 32 bits for sums of integers.
+        """
+    def detach(self) -> typing.Any:
+        """
+        Return the same value, through which no gradient flows; see `mpsgraph.stop_gradient`.
+        """
+    def flatten(self) -> typing.Any:
+        """
+        Return the elements as an array of rank 1.
+        """
     def item(self) -> typing.Any:
         """
         Return the only element as a Python number.
+        """
+    def max(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Return the largest elements along axes; see `mpsgraph.numpy.max`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def mean(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the mean of elements along axes; see `mpsgraph.numpy.mean`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def min(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Return the smallest elements along axes; see `mpsgraph.numpy.min`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
         """
     def numpy(self) -> numpy.ndarray:
         """
         Return a numpy view of the same memory, never a copy.
         """
+    def prod(self, axis: typing.Any = None, *, dtype: typing.Any = None, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the product of elements along axes; see `mpsgraph.numpy.prod`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            dtype: dtype of the result. None means that of the array, and at least 32 bits for sums of integers.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def repeat(self, repeats: typing.Any, axis: int | None = None) -> typing.Any:
+        """
+        Repeat each element; see `mpsgraph.numpy.repeat`.
+        
+        Args:
+            repeats: Number of repetitions, or an array with a number for each element.
+            axis: The axis or axes. None means all, or the flattened array.
+        """
+    def reshape(self, *shape: typing.Any) -> typing.Any:
+        """
+        Return the elements in another shape, given as sizes or as one sequence; see `mpsgraph.numpy.reshape`.
+        
+        Args:
+            *shape: Sizes of the result. One of them may be -1 and is then inferred.
+        """
+    def round(self) -> typing.Any:
+        """
+        Round each element to the nearest integer, and ties to even; see `mpsgraph.numpy.round`.
+        """
+    def sort(self, axis: int = -1, *, descending: bool = False) -> typing.Any:
+        """
+        Return the sorted elements; see `mpsgraph.numpy.sort`. The array itself does not change.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            descending: Whether the order is descending. Defaults to False.
+        """
+    def squeeze(self, axis: typing.Any = None) -> typing.Any:
+        """
+        Remove axes of size 1: the given ones, or all of them; see `mpsgraph.numpy.squeeze`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+        """
+    def std(self, axis: typing.Any = None, *, correction: float = 0.0, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the standard deviation of elements along axes; see `mpsgraph.numpy.std`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            correction: Number that is subtracted from the number of elements. Defaults to 0.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def sum(self, axis: typing.Any = None, *, dtype: typing.Any = None, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the sum of elements along axes; see `mpsgraph.numpy.sum`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            dtype: dtype of the result. None means that of the array, and at least 32 bits for sums of integers.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def take(self, indices: typing.Any, axis: int | None = None) -> typing.Any:
+        """
+        Return the elements at indices along an axis; see `mpsgraph.numpy.take`.
+        
+        Args:
+            indices: Integer array or tensor.
+            axis: The axis or axes. None means all, or the flattened array.
+        """
+    def to_device(self, device: typing.Any, *, stream: typing.Any = None) -> typing.Any:
+        """
+        Return the array itself, because devices share its memory. The device must be the default device.
+        
+        Args:
+            device: The default device.
+            stream: None.
+        """
     def tolist(self) -> typing.Any:
         ...
+    def transpose(self, *axes: typing.Any) -> typing.Any:
+        """
+        Permute the axes, given as ints or as one sequence, or reverse them; see `mpsgraph.numpy.permute_dims`.
+        
+        Args:
+            *axes: For each axis of the result, the axis of the array. None means the reverse order.
+        """
+    def var(self, axis: typing.Any = None, *, correction: float = 0.0, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the variance of elements along axes; see `mpsgraph.numpy.var`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            correction: Number that is subtracted from the number of elements. Defaults to 0.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    @property
+    def T(self) -> typing.Any:
+        """
+        The matrix transpose. The rank must be 2.
+        """
     @property
     def contiguous(self) -> bool:
         """
         Whether the elements are in row-major order without gaps.
         """
     @property
+    def device(self) -> Device:
+        """
+        The device on which operations run eagerly: the default device. Arrays are in memory that all devices share.
+        """
+    @property
     def dtype(self) -> DType:
         ...
+    @property
+    def mT(self) -> typing.Any:
+        """
+        The array with the last two axes exchanged. The rank must be 2 or higher.
+        """
     @property
     def nbytes(self) -> int:
         ...
@@ -558,30 +876,40 @@ class Tensor:
             [3.0, 3.0]
         
     """
-    __array_ufunc__ = None
     def __abs__(self) -> Tensor:
         ...
-    def __add__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __add__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __and__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __and__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
     def __array__(self, dtype: typing.Any = None, copy: typing.Any = None) -> typing.NoReturn:
         ...
+    def __array_namespace__(self, *, api_version: str | None = None) -> typing.Any:
+        """
+        Return the module `mpsgraph.numpy`, an implementation of the Python array API standard.
+        
+        Args:
+            api_version: Version of the standard, or None (the default).
+        """
+    def __array_ufunc__(self, ufunc: typing.Any, method: str, *inputs: typing.Any, **options: typing.Any) -> typing.Any:
+        """
+        Apply the operators that numpy's arrays and scalars on the left delegate. Refuse numpy's other functions.
+        """
     def __bool__(self) -> typing.NoReturn:
         ...
     def __eq__(self, other: typing.Any) -> typing.Any:
         ...
     def __float__(self) -> typing.NoReturn:
         ...
-    def __floordiv__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __floordiv__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __ge__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __ge__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
     def __getitem__(self, key: typing.Any) -> Tensor:
         """
-        Apply numpy's basic indexing with ints, slices, `...`, and None. Use `g.gather` for index arrays.
+        Apply numpy's indexing with ints, slices, `...`, None, integer arrays and tensors, and one mask.
         """
-    def __gt__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __gt__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
     def __int__(self) -> typing.NoReturn:
         ...
@@ -589,66 +917,269 @@ class Tensor:
         ...
     def __iter__(self) -> typing.NoReturn:
         ...
-    def __le__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __le__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __lshift__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __lshift__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __lt__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __lt__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __matmul__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __matmul__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __mod__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __mod__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __mul__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __mul__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
     def __ne__(self, other: typing.Any) -> typing.Any:
         ...
     def __neg__(self) -> Tensor:
         ...
-    def __or__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __or__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
     def __pos__(self) -> Tensor:
         ...
-    def __pow__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __pow__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __radd__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __radd__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rand__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rand__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
     def __reduce_ex__(self, protocol: typing.Any) -> typing.NoReturn:
         ...
     def __repr__(self) -> str:
         ...
-    def __rfloordiv__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rfloordiv__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rlshift__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rlshift__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rmatmul__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rmatmul__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rmod__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rmod__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rmul__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rmul__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __ror__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __ror__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rpow__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rpow__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rrshift__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rrshift__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rshift__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rshift__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rsub__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rsub__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rtruediv__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rtruediv__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __rxor__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __rxor__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __sub__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __sub__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __truediv__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __truediv__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
-    def __xor__(self, other: Tensor | bool | int | float | complex | numpy.generic) -> Tensor:
+    def __xor__(self, other: Tensor | bool | int | float | complex | numpy.generic | numpy.ndarray | NDArray | collections.abc.Sequence[typing.Any]) -> Tensor:
         ...
+    def all(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Test whether all elements along axes are true; see `mpsgraph.numpy.all`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def any(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Test whether any element along axes is true; see `mpsgraph.numpy.any`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Return the index of the largest element; see `mpsgraph.numpy.argmax`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Return the index of the smallest element; see `mpsgraph.numpy.argmin`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def argsort(self, axis: int = -1, *, descending: bool = False) -> typing.Any:
+        """
+        Return the indices that sort the elements; see `mpsgraph.numpy.argsort`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            descending: Whether the order is descending. Defaults to False.
+        """
+    def astype(self, dtype: typing.Any, *, copy: bool = True) -> typing.Any:
+        """
+        Convert to another dtype; see `mpsgraph.numpy.astype`.
+        
+        Args:
+            dtype: dtype of the result. None means that of the array, and at least 32 bits for sums of integers.
+            copy: Whether to copy an array that already has the dtype. Defaults to True.
+        """
+    def clip(self, min: typing.Any = None, max: typing.Any = None) -> typing.Any:
+        """
+        Limit each element to a range; see `mpsgraph.numpy.clip`.
+        
+        Args:
+            min: Lower limit, or None (the default).
+            max: Upper limit, or None (the default).
+        """
+    def conj(self) -> typing.Any:
+        """
+        Return the complex conjugate of each element; see `mpsgraph.numpy.conj`.
+        """
+    def cumsum(self, axis: int | None = None, *, dtype: typing.Any = None) -> typing.Any:
+        """
+        Compute running sums along an axis; see `mpsgraph.numpy.cumulative_sum`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            dtype: dtype of the result. None means that of the array, and at least 32 bits for sums of integers.
+        """
+    def detach(self) -> typing.Any:
+        """
+        Return the same value, through which no gradient flows; see `mpsgraph.stop_gradient`.
+        """
+    def flatten(self) -> typing.Any:
+        """
+        Return the elements as an array of rank 1.
+        """
+    def max(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Return the largest elements along axes; see `mpsgraph.numpy.max`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def mean(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the mean of elements along axes; see `mpsgraph.numpy.mean`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def min(self, axis: typing.Any = None, *, keepdims: bool = False) -> typing.Any:
+        """
+        Return the smallest elements along axes; see `mpsgraph.numpy.min`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def prod(self, axis: typing.Any = None, *, dtype: typing.Any = None, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the product of elements along axes; see `mpsgraph.numpy.prod`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            dtype: dtype of the result. None means that of the array, and at least 32 bits for sums of integers.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def repeat(self, repeats: typing.Any, axis: int | None = None) -> typing.Any:
+        """
+        Repeat each element; see `mpsgraph.numpy.repeat`.
+        
+        Args:
+            repeats: Number of repetitions, or an array with a number for each element.
+            axis: The axis or axes. None means all, or the flattened array.
+        """
+    def reshape(self, *shape: typing.Any) -> typing.Any:
+        """
+        Return the elements in another shape, given as sizes or as one sequence; see `mpsgraph.numpy.reshape`.
+        
+        Args:
+            *shape: Sizes of the result. One of them may be -1 and is then inferred.
+        """
+    def round(self) -> typing.Any:
+        """
+        Round each element to the nearest integer, and ties to even; see `mpsgraph.numpy.round`.
+        """
+    def sort(self, axis: int = -1, *, descending: bool = False) -> typing.Any:
+        """
+        Return the sorted elements; see `mpsgraph.numpy.sort`. The array itself does not change.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            descending: Whether the order is descending. Defaults to False.
+        """
+    def squeeze(self, axis: typing.Any = None) -> typing.Any:
+        """
+        Remove axes of size 1: the given ones, or all of them; see `mpsgraph.numpy.squeeze`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+        """
+    def std(self, axis: typing.Any = None, *, correction: float = 0.0, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the standard deviation of elements along axes; see `mpsgraph.numpy.std`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            correction: Number that is subtracted from the number of elements. Defaults to 0.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def sum(self, axis: typing.Any = None, *, dtype: typing.Any = None, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the sum of elements along axes; see `mpsgraph.numpy.sum`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            dtype: dtype of the result. None means that of the array, and at least 32 bits for sums of integers.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    def take(self, indices: typing.Any, axis: int | None = None) -> typing.Any:
+        """
+        Return the elements at indices along an axis; see `mpsgraph.numpy.take`.
+        
+        Args:
+            indices: Integer array or tensor.
+            axis: The axis or axes. None means all, or the flattened array.
+        """
+    def to_device(self, device: typing.Any, *, stream: typing.Any = None) -> typing.Any:
+        """
+        Return the array itself, because devices share its memory. The device must be the default device.
+        
+        Args:
+            device: The default device.
+            stream: None.
+        """
+    def transpose(self, *axes: typing.Any) -> typing.Any:
+        """
+        Permute the axes, given as ints or as one sequence, or reverse them; see `mpsgraph.numpy.permute_dims`.
+        
+        Args:
+            *axes: For each axis of the result, the axis of the array. None means the reverse order.
+        """
+    def var(self, axis: typing.Any = None, *, correction: float = 0.0, keepdims: bool = False) -> typing.Any:
+        """
+        Compute the variance of elements along axes; see `mpsgraph.numpy.var`.
+        
+        Args:
+            axis: The axis or axes. None means all, or the flattened array.
+            correction: Number that is subtracted from the number of elements. Defaults to 0.
+            keepdims: Whether the reduced axes stay, with size 1. Defaults to False.
+        """
+    @property
+    def T(self) -> typing.Any:
+        """
+        The matrix transpose. The rank must be 2.
+        """
+    @property
+    def device(self) -> Device:
+        """
+        The device on which operations run eagerly: the default device. Arrays are in memory that all devices share.
+        """
     @property
     def dtype(self) -> DType:
         ...
@@ -661,8 +1192,18 @@ class Tensor:
         The index among the results of its operation.
         """
     @property
+    def mT(self) -> typing.Any:
+        """
+        The array with the last two axes exchanged. The rank must be 2 or higher.
+        """
+    @property
     def name(self) -> str:
         ...
+    @property
+    def ndim(self) -> int:
+        """
+        The number of axes.
+        """
     @property
     def operation(self) -> Operation:
         ...
@@ -670,6 +1211,11 @@ class Tensor:
     def shape(self) -> tuple[int, ...] | None:
         """
         The sizes of the axes, with -1 for dynamic dimensions; None if the rank is unknown.
+        """
+    @property
+    def size(self) -> int | None:
+        """
+        The number of elements, or None if a size is unknown.
         """
     @property
     def type(self) -> tuple[typing.Any, ...]:
@@ -705,6 +1251,10 @@ class Device:
             >>> mg.Device("cpu").name
             'cpu'
         
+    """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
     """
     @staticmethod
     def default() -> Device:
@@ -757,6 +1307,10 @@ class SharedEvent:
             1
         
     """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
+    """
     def __init__(self, timeout: typing.SupportsFloat | typing.SupportsIndex | None = 60.0) -> None:
         """
         Create an event. `timeout` is the number of seconds after which waits time out by default, None for no limit.
@@ -803,6 +1357,10 @@ class Semaphore:
             2
         
     """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
+    """
     def __init__(self, value: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     def signal(self) -> None:
@@ -842,6 +1400,10 @@ class CommandQueue:
             >>> result.tolist()
             [2.0, 3.0]
         
+    """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
     """
     def __init__(self, device: typing.Any = None) -> None:
         ...
@@ -1157,7 +1719,8 @@ class ExecutionDescriptor:
     """
     Options of an asynchronous run: handlers, events to wait for and to signal, and whether the call waits.
     
-        Handlers are called with (results, error), where error is None after success.
+        Handlers are called with (results, error), where error is None after success. Results are a list of arrays in the
+        order of the targets; in runs of a graph, targets index them, as in `results[loss]`.
     
         Args:
             wait_until_completed: Whether the call returns only when the run has completed. Defaults to False.
@@ -1177,6 +1740,10 @@ class ExecutionDescriptor:
             >>> seen
             [[2.0, 3.0]]
         
+    """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
     """
     completed_handler: typing.Any
     scheduled_handler: typing.Any
@@ -1214,6 +1781,14 @@ class Execution:
     def __float__(self) -> float:
         """
         Wait for the run and return the first result, which must have one element, as a number.
+        """
+    def __getitem__(self, target: Tensor) -> NDArray:
+        """
+        Return the array of a target of the run, without waiting.
+        
+            The array has its contents when the run has completed. Until then, it can be fed to runs that wait for the event
+            that this run signals.
+            
         """
     def cancel(self) -> None:
         """
@@ -1353,6 +1928,16 @@ class Executable(Callee):
     def feeds(self) -> list[Tensor]:
         ...
     @property
+    def own_bytes(self) -> int:
+        """
+        The bytes of memory that only this executable uses, such as constants.
+        """
+    @property
+    def shared_bytes(self) -> int:
+        """
+        The bytes of intermediate values, in memory that executables share.
+        """
+    @property
     def target_operations(self) -> list[Operation]:
         ...
     @property
@@ -1386,6 +1971,10 @@ class CompilationDescriptor:
             >>> "fold" in passes, "fuse_elementwise" in passes
             (True, False)
         
+    """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
     """
     check_finite: bool
     observe: typing.Any
@@ -1429,6 +2018,10 @@ class DeviceGraph:
             >>> here.cache.compiles
             1
         
+    """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
     """
     def __init__(self, graph: Graph, device: typing.Any = None) -> None:
         ...
@@ -1510,6 +2103,11 @@ class DeviceGraph:
     @property
     def device(self) -> Device:
         ...
+    @property
+    def exclusive_accesses(self) -> int:
+        """
+        The number of runs that assigned variables, of accesses to variables from the host, and of compilations. While it does not change, no variable changes.
+        """
     @property
     def graph(self) -> Graph:
         ...
@@ -1642,6 +2240,10 @@ class ImageNode:
             [0.0, 2.0]
         
     """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
+    """
     export_from_graph: bool
     handle: str
     stop_gradient: bool
@@ -1675,6 +2277,10 @@ class StateNode:
             >>> isinstance(dropout.result_state, nn.StateNode)
             True
         
+    """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
     """
     export_from_graph: bool
     handle: str
@@ -1835,6 +2441,10 @@ class SerializedExecutable:
             ...     print(isinstance(error, (mg.UnsupportedError, mg.PackageError)))
             True
         
+    """
+    __signature__: typing.ClassVar[inspect.Signature]
+    """
+    Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__.
     """
     def __init__(self, path: str, device: typing.Any = None) -> None:
         """

@@ -6,6 +6,9 @@ properties stay as the bindings define them.
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from . import _core
 
 _TEXTS: dict[str, str] = {}
@@ -188,7 +191,8 @@ _explain(
     "ExecutionDescriptor",
     """Options of an asynchronous run: handlers, events to wait for and to signal, and whether the call waits.
 
-    Handlers are called with (results, error), where error is None after success.
+    Handlers are called with (results, error), where error is None after success. Results are a list of arrays in the
+    order of the targets; in runs of a graph, targets index them, as in `results[loss]`.
 
     Args:
         wait_until_completed: Whether the call returns only when the run has completed. Defaults to False.
@@ -523,7 +527,49 @@ _explain_error(
 )
 
 
+class _Signature:
+    """Descriptor that reads the signature of a class defined in C++ from the docstring that pybind11 gives __init__."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        import ast
+        from inspect import Parameter, Signature
+
+        line = (owner.__init__.__doc__ or "").partition("\n")[0]  # type: ignore[misc]
+        head, _, rest = line.partition("(self: ")
+        if instance is not None or head != "__init__":
+            raise AttributeError("__signature__")
+        names = rest.partition(", ")[2].rpartition(") -> None")[0]
+        for long, short in _SHORT:
+            names = re.sub(long, short, names)
+        given: Any = ast.parse(f"def made({names}): pass").body[0]
+        taken, by_name = given.args.args, given.args.kwonlyargs
+        kinds = [Parameter.POSITIONAL_OR_KEYWORD] * len(taken) + [Parameter.KEYWORD_ONLY] * len(by_name)
+        defaults = [None] * (len(taken) - len(given.args.defaults)) + given.args.defaults + given.args.kw_defaults
+        made = [
+            Parameter(
+                each.arg,
+                kind,
+                default=Parameter.empty if value is None else ast.literal_eval(value),
+                annotation=Parameter.empty if each.annotation is None else ast.unparse(each.annotation),
+            )
+            for each, kind, value in zip([*taken, *by_name], kinds, defaults, strict=True)
+        ]
+        return Signature(made)
+
+
+_SHORT = (
+    (r"\b(mpsgraph\._core|collections\.abc|typing)\.", ""),
+    (r"SupportsInt \| SupportsIndex", "int"),
+    (r"SupportsFloat \| SupportsIndex", "float"),
+    (r"<\w+\.(\w+): -?\d+>", r"'\1'"),
+)
+"""Patterns in pybind11's signatures, and what to show instead."""
+
+
 def install() -> None:
-    """Set the docstrings of the classes that are defined in C++."""
+    """Set the docstrings of the classes that are defined in C++, and the signatures of those that programs create."""
     for name, text in _TEXTS.items():
-        getattr(_core, name).__doc__ = text
+        cls = getattr(_core, name)
+        cls.__doc__ = text
+        if "__init__" in vars(cls) and "Args:" in text:
+            cls.__signature__ = _Signature()

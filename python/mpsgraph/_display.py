@@ -14,7 +14,7 @@ from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any
 
-from .errors import GraphError
+from .errors import ArgumentError
 
 FEW, LONGEST = 3, 60
 """Maximum number of list items and maximum number of characters that are shown."""
@@ -34,6 +34,26 @@ def shown(value: Any, depth: int = 0) -> str:
         return _shown(value, depth)
     except Exception:  # The repr of a third-party object must not hide the actual error.
         return f"<{type(value).__name__}>"
+
+
+def suggested(name: Any, names: Iterable[str]) -> str:
+    """Return "did you mean ...? " for a name that resembles one of `names`, or an empty string if none is similar.
+
+    Example:
+        >>> from mpsgraph._display import suggested
+        >>> suggested("Cross-Entropy", ["cross_entropy", "mse"])
+        "did you mean 'cross_entropy'? "
+    """
+    from difflib import get_close_matches
+
+    def plain(text: str) -> str:
+        return "".join(letter for letter in text.lower() if letter.isalnum())
+
+    if not isinstance(name, str):
+        return ""
+    known = {plain(each): each for each in names}
+    close = get_close_matches(plain(name), known, 1, 0.6)
+    return f"did you mean {known[close[0]]!r}? " if close else ""
 
 
 def _shown(value: Any, depth: int) -> str:
@@ -131,18 +151,24 @@ class ShowsArguments:
     __signature__ = _ConstructorSignature()
     _arguments: Given | None = None
 
-    def __new__(cls, *arguments: Any, **options: Any) -> Any:
-        made = super().__new__(cls)
-        if arguments or options:
-            if cls.__init__ is object.__init__:
-                # object.__init__ accepts any arguments of a class that defines __new__.
-                given = [*map(shown, arguments), *(f"{name}={shown(value)}" for name, value in options.items())]
-                raise GraphError(f"{cls.__name__} takes no arguments, got {', '.join(given)}")
-            vars(made)["_arguments"] = Given(arguments, options)
-        return made
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(arguments_of(self))})"
+
+
+def _noting_arguments(cls: Any, *arguments: Any, **options: Any) -> Any:
+    """Create an object and store the arguments of its constructor."""
+    made = super(ShowsArguments, cls).__new__(cls)
+    if arguments or options:
+        if cls.__init__ is object.__init__:
+            # object.__init__ accepts any arguments of a class that defines __new__.
+            given = [*map(shown, arguments), *(f"{name}={shown(value)}" for name, value in options.items())]
+            raise ArgumentError(f"{cls.__name__} takes no arguments, got {', '.join(given)}")
+        vars(made)["_arguments"] = Given(arguments, options)
+    return made
+
+
+# The class statement does not contain it, because editors would show its parameters instead of those of __init__.
+setattr(ShowsArguments, "__new__", _noting_arguments)  # noqa: B010
 
 
 def arguments_of(made: ShowsArguments) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ._core import ConstantData, DType, bfloat16, bool_, complex64, float32, int32
+from ._core import ConstantData, DType, NDArray, bfloat16, bool_, complex64, float32, int32
 from ._display import shown
 from .errors import DTypeError, ShapeError
 
@@ -42,6 +42,8 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
     if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
         filled = wanted or dtype_of_number(value)
         number = value.item() if isinstance(value, np.generic) else value
+        if filled.is_integer and isinstance(number, float) and number.is_integer() and fits(int(number), filled):
+            value = number = int(number)  # A whole number, as in Apple's constant(4.0, dataType: .int32).
         if (filled.is_float or filled.is_complex) and not fits(number, filled):
             raise DTypeError(
                 f"the number {shown(number)} cannot be represented in {filled}: pass dtype=mg.{dtype_for(number)}"
@@ -51,6 +53,37 @@ def constant_data(value: Any, shape: Sequence[int] | None, dtype: DTypeLike | No
     if isinstance(value, (np.ndarray, np.generic)):
         value = np.asarray(value) if wanted is None else _converted(np.asarray(value), wanted)
     return ConstantData(value, wanted)
+
+
+def constant_of_array(kind: str, value: Any, dtype: DType | None) -> Any:
+    """Return a list or an array as the value of a constant with the dtype of another operand.
+
+    As for numbers, floating-point dtypes accept floating-point and integer arrays, and integer dtypes accept integer
+    arrays in their range. Without a dtype, an array keeps its own.
+    """
+    if isinstance(value, (list, tuple)):
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise ShapeError(f"[{kind}] a list must have a rectangular shape, got {shown(value)}: {error}") from None
+        if dtype is None and value.dtype.kind in "fic":
+            dtype = {"f": float32, "i": int32, "c": complex64}[value.dtype.kind]
+    if dtype is None or value.dtype == dtype:
+        return ConstantData(value)
+    array = value.numpy() if isinstance(value, NDArray) else value
+    if array.dtype.kind not in "biufc" or (array.dtype.kind == "b") != (dtype == bool_):
+        raise DTypeError(
+            f"[{kind}] an array of {array.dtype} is not converted to {dtype}, the dtype of the tensor operand: convert "
+            "it with astype first"
+        )
+    with np.errstate(over="ignore"):
+        converted = _converted(array, dtype)
+        if dtype.is_float and dtype != bfloat16 and np.any(np.isinf(converted) & np.isfinite(array)):
+            raise DTypeError(
+                f"[{kind}] the array has numbers that cannot be represented in {dtype}, the dtype of the tensor "
+                "operand: cast the tensor first"
+            )
+    return ConstantData(np.ascontiguousarray(converted), dtype)
 
 
 def dtype_of_number(value: Any) -> DType:

@@ -92,6 +92,11 @@ def note(owner: Any, name: str) -> None:
     changes.latest = next(_numbers)
 
 
+def touch() -> None:
+    """Make all trainers compare their settings before the next step, after changes that no assignment shows."""
+    changes.latest = next(_numbers)
+
+
 class Snapshot:
     """The settings of objects at one time.
 

@@ -1,10 +1,12 @@
-"""The `mpsgraph` command: demos, the self-test, profiles of scripts, distributed training, and paths for build systems.
+"""The `mpsgraph` command: demos, the self-test, profiles of scripts, distributed training, language models, and paths
+for build systems.
 
 Usage:
     mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]
     mpsgraph selftest [--device NAME] [--json FILE] [--quick | --all] [--only PART] [--match TEXT] [--draw FILE]
     mpsgraph profile [--by WHAT] [--top N] [--trace FILE] script.py ...
     mpsgraph launch -n N [--threads T] [--hosts A,B] [--unbound] script.py ...
+    mpsgraph lm generate | chat | quantize | serve PATH ...
     python -m mpsgraph --cmake-dir | --include-dir
 """
 
@@ -55,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _profile(options)
     elif options.command == "launch":
         return _launch(options)
+    elif options.command == "lm":
+        return _language_model(options)
     else:
         parser.print_help()
         return 2
@@ -108,6 +112,16 @@ def _launch(options: argparse.Namespace) -> int:
         shared = options.processes, options.threads, options.hosts
         return launch(str(options.script), options.arguments, *shared, bound=not options.unbound)
     except Error as error:
+        print(f"mpsgraph: {error}", file=sys.stderr)
+        return 1
+
+
+def _language_model(options: argparse.Namespace) -> int:
+    from . import lm_command as command
+
+    try:
+        return command.run(options)
+    except (Error, ImportError, OSError) as error:
         print(f"mpsgraph: {error}", file=sys.stderr)
         return 1
 
@@ -177,7 +191,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     start.add_argument("script", type=Path, help="script to run, followed by its arguments")
     start.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
+    _add_language_models(commands)
     return parser
+
+
+def _add_language_models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from . import lm_command as command
+
+    command.add_commands(commands)
 
 
 def _add_selftest(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -70,7 +70,27 @@ else:
         UnsupportedError,
     )
 
+
+class ArgumentError(GraphError, TypeError):
+    """Raised for arguments that a function does not take: too many by position, or a name that it does not have."""
+
+
+class AxisError(ShapeError, IndexError):
+    """Raised by `mpsgraph.numpy` when an axis is out of range.
+
+    Example:
+        >>> import mpsgraph.numpy as mnp
+        >>> try:
+        ...     mnp.sum(mnp.ones(3), axis=1)
+        ... except mg.errors.AxisError as error:
+        ...     print(error)
+        sum: axis 1 is out of range for rank 1
+    """
+
+
 __all__ = [
+    "ArgumentError",
+    "AxisError",
     "CancelledError",
     "CheckError",
     "CheckpointError",

@@ -1,4 +1,6 @@
-"""States of the Philox 4x32-10 generator, as int32[7] arrays: [1, counter words c0..c3, key words k0, k1].
+"""The seeds of trainers that are created without one, and states of the Philox 4x32-10 generator.
+
+A state is an int32[7] array: [1, counter words c0..c3, key words k0, k1].
 
 `Graph.random` and similar methods take such a state and return the next one. The functions in this module create the
 states from which TensorFlow's functions start, so that the same seeds give the same numbers. Low words come first;
@@ -7,7 +9,8 @@ element 0 identifies the algorithm, as in Apple's own state tensors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,6 +19,51 @@ from ._display import shown
 from .errors import ShapeError
 
 _WORD = 0xFFFFFFFF
+
+
+def _seeds(first: int | None) -> Iterator[int]:
+    """Yield seeds: `first` and numbers derived from it, or, if it is None, numbers from the operating system."""
+    if first is not None:
+        yield first
+    for number in itertools.count(1):
+        entropy = None if first is None else [first % 2**64, number]
+        yield int(np.random.SeedSequence(entropy).generate_state(1)[0])
+
+
+_next_seeds = _seeds(None)
+
+
+@checked
+def seed(seed: int | None) -> None:
+    """Determine the seeds of the trainers that are created from now on without a seed.
+
+    The first one gets this seed, and each further one another seed that is derived from it. Without a call of this
+    function, seeds come from the operating system, so that the members of an ensemble differ. A trainer's seed is in
+    `history.seed`.
+
+    Args:
+        seed: The seed, or None for seeds from the operating system.
+
+    Example:
+        >>> def seeds():
+        ...     mg.random.seed(7)
+        ...     return [mg.Trainer(mg.nn.Linear(1)).history.seed for _ in range(3)]
+        >>> seeds() == seeds(), seeds()[0], len(set(seeds()))
+        (True, 7, 3)
+    """
+    global _next_seeds
+    _next_seeds = _seeds(seed)
+
+
+def next_seed() -> int:
+    """Return the next seed for a trainer or model that is created without one.
+
+    Example:
+        >>> mg.random.seed(7)
+        >>> mg.random.next_seed(), mg.Trainer(mg.nn.Linear(1)).seed == mg.random.next_seed()
+        (7, False)
+    """
+    return next(_next_seeds)
 
 
 @checked

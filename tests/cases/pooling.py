@@ -53,7 +53,9 @@ def result_size(x, *window):
 
 def described(axes, kernel, strides=None, dilations=1, padding="TF_VALID", ceil_mode=False):
     kernel = pair(kernel, axes)
-    return kernel, kernel if strides is None else pair(strides, axes), pair(dilations, axes), padding, ceil_mode
+    if strides is None:
+        strides = kernel if axes == 2 else 1
+    return kernel, pair(strides, axes), pair(dilations, axes), padding, ceil_mode
 
 
 class Images:
@@ -389,6 +391,6 @@ CASES += [
     ),
     golden(  # lp_pool2d(2, 2)
         "l2_norm_pooling4d", "torch", PI.reshape(1, 1, 5, 5), np.sqrt([[[[95.0, 78], [102, 203]]]]),
-        kernel=(1, 1, 2, 2),
+        kernel=(1, 1, 2, 2), strides=(1, 1, 2, 2),
     ),
 ]  # fmt: skip

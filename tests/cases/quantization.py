@@ -89,6 +89,38 @@ CASES += [
     dequantize("scalar", np.array(-3, np.int8), np.array(0.25)),
 ]  # fmt: skip
 
+# --- packed elements --------------------------------------------------------------------------------------------------
+
+
+def packed(bits, *shape, seed):
+    """Return random words that hold elements of this shape."""
+    return np.random.default_rng(seed).integers(0, 2**32, (*shape[:-1], shape[-1] * bits // 32)).astype(np.uint32)
+
+
+def unpacked(words, bits):
+    """Return the elements of words, from the definition: bit by bit."""
+    each = (words[..., None] >> np.arange(32, dtype=np.uint32)) & 1
+    each = each.reshape(*words.shape[:-1], words.shape[-1] * 32 // bits, bits)
+    return (each << np.arange(bits, dtype=np.uint32)).sum(-1)
+
+
+def dequantized_packed(words, scale, bias, bits):
+    elements = unpacked(words, bits)
+    size = elements.shape[-1] // scale.shape[-1] if scale.shape[-1] else 1
+    return elements * np.repeat(scale, size, -1) + np.repeat(bias, size, -1)
+
+
+CASES += [
+    Case("dequantize_packed", [packed(bits, *shape, seed=240), values(*shape[:-1], groups, seed=241),
+                               values(*shape[:-1], groups, seed=242)],
+         dequantized_packed, {"bits": bits}, dtypes=("float32", "float16", "bfloat16"), batch=(), label=label)
+    for label, bits, shape, groups in [
+        ("two_bits", 2, (3, 64), 2), ("three_bits", 3, (3, 128), 4), ("four_bits", 4, (3, 64), 1),
+        ("five_bits", 5, (3, 96), 3), ("six_bits", 6, (2, 2, 64), 2), ("eight_bits", 8, (3, 128), 2),
+        ("one_row", 4, (64,), 2), ("no_rows", 4, (0, 64), 2),
+    ]
+]  # fmt: skip
+
 # --- lookup tables ----------------------------------------------------------------------------------------------------
 NIBBLES = np.random.default_rng(227).integers(0, 16, (4, 6)).astype(np.uint8)
 

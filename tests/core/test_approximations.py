@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from mpsgraph.interchange import approximations as known
+from mpsgraph.numpy.special import _approximations as known
 
 
 @pytest.mark.parametrize("x", np.linspace(1, 20, 39))

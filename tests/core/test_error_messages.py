@@ -122,14 +122,13 @@ def test_pybind11_argument_errors_are_single_lines(name: str):
 # --- the trainer ------------------------------------------------------------------------------------------------------
 def test_fit_requires_inputs_and_labels_as_one_pair():
     for call in (lambda: make().fit(X, Y, X), lambda: make().fit((X, Y), epochs=Y)):
-        with pytest.raises(mg.Error, match=r"Trainer.fit: epochs ") as refused:
+        with pytest.raises(mg.Error, match=r"Trainer.fit: (takes only data and labels|epochs )") as refused:
             call()
         assert len(str(refused.value)) < 250
     assert len(make().fit(X, Y, progress=False).loss) == 10
     with pytest.raises(mg.GraphError, match=r"the batch has no labels, .* pass a pair of arrays \(inputs, labels\)"):
         make().fit(X, progress=False)
-    with pytest.raises(mg.DTypeError, match=r"got \(\[.*np.asarray"):
-        make().fit((X.tolist(), Y.tolist()), progress=False)
+    assert len(make().fit((X.tolist(), Y.tolist()), progress=False).loss) == 10
     history = make().fit((X, Y), epochs=1, progress=False)  # as the error recommends
     assert len(history.loss) == 10
 
@@ -141,7 +140,7 @@ def test_unknown_device_raises_when_trainer_is_created():
         make(device=5)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "bool", "int64", "float64", "float16"])
+@pytest.mark.parametrize("dtype", ["uint8", "bool", "int64", "float16"])
 def test_suggested_dtype_conversion_fixes_the_error(dtype: str):
     x = X.astype(dtype)
     with pytest.raises(
@@ -263,8 +262,8 @@ def test_packages_omit_source_locations_by_default(tmp_path: Path):
 # --- tensors ----------------------------------------------------------------------------------------------------------
 def test_invalid_operator_operand_raises():
     x = mg.Graph().placeholder((3,), name="x")
-    for call in (lambda: x + [1, 2, 3], lambda: "abc" * x, lambda: x < "abc", lambda: x @ None, lambda: {} - x):
-        with pytest.raises(mg.DTypeError, match=r"^\[\w+\] \w+ must be a tensor( or a number)?, got "):
+    for call in (lambda: "abc" * x, lambda: x < "abc", lambda: x @ None, lambda: {} - x):
+        with pytest.raises(mg.DTypeError, match=r"^\[\w+\] \w+ must be a tensor(.*)?, got "):
             call()
     for call in (bool, float, int, iter, np.asarray):
         with pytest.raises(mg.DTypeError, match="^x "):
@@ -316,3 +315,12 @@ def test_sequence_annotation_checks_accept_only_matching_values(hint, right, wro
     assert check is not None
     assert all(check(value) for value in right)
     assert not any(check(value) for value in wrong)
+
+
+def test_unknown_padding_style_raises_and_names_the_argument_and_the_style_meant():
+    g = mg.Graph()
+    x, w = g.placeholder((1, 8, 8, 4)), g.placeholder((3, 3, 4, 8))
+    with pytest.raises(mg.GraphError, match=r"\[convolution2d\] padding must be .* got 'same': use 'TF_SAME'"):
+        g.convolution2d(x, w, padding="same")
+    with pytest.raises(mg.GraphError, match=r"\[max_pooling2d\] padding must be .* got 'full'$"):
+        g.max_pooling2d(x, 2, padding="full")

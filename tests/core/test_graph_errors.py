@@ -40,7 +40,7 @@ REFUSED = {
     "select": (S, lambda w: w.g.select(w.g.constant(np.ones(4, bool)), w.x, w.x), "broadcast"),
     "clamp": (S, lambda w: w.g.clamp(w.x, 0.0, w.g.constant(0.0, (4,))), "broadcast"),
     "matrix_multiplication": (S, lambda w: w.x @ w.x, "got 3 and 2"),
-    "matrix_multiplication ": (S, lambda w: w.x @ w.g.constant(0.0, (3,)), "rank 2 or more"),
+    "matrix_multiplication ": (S, lambda w: w.g.matrix_multiplication(w.x, w.g.constant(0.0, (3,))), "rank 2 or more"),
     "matrix_multiplication  ": (S, lambda w: w.batch @ w.g.constant(0.0, (4, 1)), "got 3 and 4"),
     "scaled_dot_product_attention": (
         S, lambda w: w.g.scaled_dot_product_attention(w.x, w.g.constant(0.0, (5, 4)), w.x), "query .* key .* last axis"
@@ -288,7 +288,6 @@ def test_converting_tensor_to_python_value_raises_with_hint():
         (lambda: list(x), "split"),
         (lambda: float(x), "run"),
         (lambda: np.asarray(x), "run"),
-        (lambda: np.ones(2) + x, r"g\.constant"),
     ):
         with pytest.raises(TypeError, match=hint):
             use()
@@ -308,10 +307,10 @@ def test_invalid_tensor_indices_raise_as_in_numpy():
         x[0, 0, 0]
     with pytest.raises(mg.ShapeError, match=r"one \.\.\."):
         x[..., ...]
-    with pytest.raises(mg.DTypeError, match="gather"):
-        x[[0, 1]]
-    with pytest.raises(mg.DTypeError, match="gather"):
+    with pytest.raises(mg.DTypeError, match="integer or bool arrays"):
         x[0.5]
+    with pytest.raises(mg.ShapeError, match="next to each other"):
+        g.placeholder((2, 3, 4))[[0, 1], :, [0]]
     with pytest.raises(mg.ShapeError, match="known rank"):
         g.placeholder(None)[0]
 

@@ -83,8 +83,9 @@ def copied(tmp_path, name="image"):
 
 
 def test_missing_and_invalid_coreml_files_raise(tmp_path):
-    with pytest.raises(mg.GraphError, match="cannot read"):
-        mg.coreml.load(tmp_path / "no.mlmodel")
+    for name in ("no.mlmodel", "long" * 100, "null\0character"):
+        with pytest.raises(mg.GraphError, match="cannot read"):
+            mg.coreml.load(tmp_path / name)
     with pytest.raises(mg.GraphError, match="not a Core ML package"):
         mg.coreml.load(tmp_path)
     (tmp_path / "text.mlmodel").write_text("no model")

@@ -82,6 +82,10 @@ def text(directory: Path) -> None:
     (directory / "text.txt").write_text("the cat sat on the mat, and the rat ran. " * 700, encoding="utf-8")
 
 
+def sentences(directory: Path) -> None:
+    (directory / "text.txt").write_text("The cat sits on the mat. The dog sleeps in the sun. ", encoding="utf-8")
+
+
 # Run these examples in separate processes to check that they import everything they need.
 PROCESSES = ["gelu", "two_queues"]
 
@@ -90,6 +94,7 @@ SHORT = {
     "activity_classifier_layers": (recordings, ["--data", "files", "--epochs", 1]),
     "diffusion": (None, ["--steps", 2]),
     "digits_nodes": (mnist, ["--data", "files", "--epochs", 1, "--python-update"]),
+    "fine_tuning": (sentences, ["--text", "files/text.txt", "--steps", 2, "--adapter-steps", 2, "--length", 3]),
     "gan": (mnist, ["--data", "files", "--steps", 2]),
     "gelu": (None, ["--largest", 10]),
     "gpt": (

@@ -7,6 +7,7 @@ from harness.device import NAME
 from harness.recurrent_layers import Queue
 from mpsgraph.nngraph import (
     DataLayout,
+    Image,
     ImageCopyToMatrix,
     Matrix,
     MatrixCopyToImage,
@@ -133,6 +134,19 @@ def test_images_convert_to_matrix_rows_and_back(layout, dtype, rng):
     np.testing.assert_array_equal(wide[1, 2:5, 4:44], as_rows(images, layout))
     assert (wide[0] == 7).all() and (wide[1, :2] == 7).all() and (wide[1, 2:5, 44:] == 7).all()
     np.testing.assert_array_equal(again, images)
+
+
+@pytest.mark.parametrize("layout", DataLayout)
+def test_lists_of_images_convert_to_matrix_rows_and_back(layout, rng):
+    images = rng.uniform(-1, 1, (3, 2, 4, 5)).astype(np.float32)
+    rows, again = np.zeros((4, 40), np.float32), [Image.empty(2, 4, 5) for _ in images]
+    there, back = ImageCopyToMatrix(NAME, layout), MatrixCopyToImage(NAME, layout)
+    there.destination_matrix_origin = back.source_matrix_origin = (1, 0)
+    with Queue() as buffer:
+        there.encode_batch(buffer, [Image(image) for image in images], Matrix(rows))
+        back.encode_batch(buffer, Matrix(rows), again)
+    np.testing.assert_array_equal(rows[1:], as_rows(images, layout))
+    np.testing.assert_array_equal([image.numpy() for image in again], images)
 
 
 def test_strided_image_batches_convert_to_rows(rng):

@@ -221,7 +221,6 @@ class TestBadInput:
         ("error", "changes"),
         [
             (GraphError, {"convolution_source_state": None}),
-            (GraphError, {"input_momentum_vectors": None}),
             (GraphError, {"input_momentum_vectors": [np.zeros(6, np.float32)]}),
             (ShapeError, {"input_momentum_vectors": [np.zeros(6, np.float32), np.zeros(3, np.float32)]}),
             (GraphError, {"result_state": nn.ParameterState({"weights": np.zeros((2, 1, 1, 3), np.float32)})}),

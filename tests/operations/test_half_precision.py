@@ -277,7 +277,7 @@ def test_half_precision_image_normalizations_round_once(name: str, dtype: str):
 @pytest.mark.parametrize("dtype", HALVES)
 def test_half_precision_moving_averages_advance_in_float32(dtype: str):
     """In bfloat16, 0.99 and 0.01 do not add up to 1, so the average would tend to 0.85 of the true value."""
-    norm, g = mg.nn.BatchNorm(), mg.Graph()
+    norm, g = mg.nn.BatchNorm(momentum=0.99), mg.Graph()
     x = g.placeholder((6, 1), dtype)
     y = norm(x)
     for _ in range(100):
@@ -464,6 +464,23 @@ def test_half_precision_statistics_stay_float32_unless_fetched():
     assert seen["widen"].count("cast(") == 3 and "%m = cast(" in seen["widen"], (
         "only the fetched copy of the mean may be rounded"
     )
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_casts_to_half_precision_round_before_comparisons_and_arithmetic(dtype: str):
+    """Each cast has a single user, so a fused kernel might omit the rounding."""
+    x = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    y = x * np.float32(1 + 2.0 ** -(DIGITS[dtype] + 1))
+    narrow = lambda z: dtypes.plain(dtypes.array(z, dtype), dtype)  # noqa: E731
+    a, b = narrow(x), narrow(y)
+    assert 100 < (a == b).sum() < 900
+    g = mg.Graph()
+    t, u = g.placeholder(x.shape), g.placeholder(y.shape)
+    halves = lambda: (g.cast(t, dtype), g.cast(u, dtype))  # noqa: E731
+    for compare, expected in ((g.equal, a == b), (g.not_equal, a != b), (g.less_than, a < b)):
+        np.testing.assert_array_equal(g.run({t: x, u: y}, compare(*halves())).numpy(), expected)
+    difference = g.run({t: x, u: y}, g.cast(g.subtraction(*halves()), "float32")).numpy()
+    np.testing.assert_array_equal(difference, narrow(a - b))
 
 
 def test_explicit_casts_round():

@@ -37,6 +37,7 @@ UNSEEN = {
     "nn.Module.forward": "implemented by subclasses",
     "mixed_precision.in_float32": "decorator of the package's losses",
     "mixed_precision.rounded_once": "decorator of the package's activations",
+    "nn.LoRA.add": "a second call finds the name of the adapter taken",
     "StepResult.wait": "checks its timeout only while the step is running",
     "nn.initialisers.first_value": "called by layers",
     "onnx.DeferredModel": "returned by onnx.load",
@@ -93,13 +94,14 @@ def more_calls(folder: Path) -> None:
     g.verify(), g.print(), g.set_cache_limits(64, 2**30), g.clear_cache()
     labels, inputs = np.arange(8, dtype=np.int32) % 3, np.ones((8, 4), np.float32)
     model = nn.Sequential(nn.Linear(3))
+    nn.Sequential().append(nn.ReLU()).extend([nn.ReLU()]).insert(0, nn.ReLU()).pop(0)
     trainer = mg.Trainer(model)
     trainer.train_step(inputs, labels).wait(60.0)
-    trainer.fit((inputs, labels), 1, batch_size=4, progress=False)
+    trainer.fit((inputs, labels), epochs=1, batch_size=4, progress=False)
     trainer.save(folder / "trainer"), trainer.load(folder / "trainer")
     mg.save(folder / "trained", trainer)
     opened = mg.load(folder / "trained")
-    opened.train_step(inputs, labels).wait(60.0), opened.fit(inputs, labels, 1, progress=False)
+    opened.train_step(inputs, labels).wait(60.0), opened.fit(inputs, labels, epochs=1, progress=False)
     opened.evaluate(inputs, labels), opened.predict(inputs), opened.stop("enough")
     opened.set_weights(opened.weights()), opened.save(folder / "again")
     model.parameters(), model.freeze().unfreeze(), model.buffers(), model.load_state_dict(model.state_dict())
@@ -148,7 +150,7 @@ def test_every_public_entry_point_has_recorded_arguments(points: dict[str, Entry
 # --- allowed values and messages --------------------------------------------------------------------------------------
 
 ALIASES = {
-    "TensorLike": "Tensor | bool | float",
+    "TensorLike": "Tensor | bool | float | Sequence | ndarray",
     "Axes": "int | Sequence | None",
     "AttributeLike": "Tensor | int | Sequence",
     "ShapeLike": "Tensor | Sequence",
@@ -253,7 +255,7 @@ def complaint(point: EntryPoint, name: str, annotation: str, tag: str, value: An
     words = [name, name.rstrip("s"), point.function.__name__, owner, *WORDS]
     if name == "path":
         words.append(str(value))  # The file name is enough to identify the problem.
-    if not re.search(r"\[\w+\]|^\w+: |^\w+ needs", text) and not any(word in text for word in words):
+    if not re.search(r"\[\w+\]|^[\w.]+: |^\w+ needs", text) and not any(word in text for word in words):
         return f"{name} = {tag} raises a message that does not name the argument: {text[:200]}"
     return None
 

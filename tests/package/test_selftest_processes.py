@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from mpsgraph import selftest
 from mpsgraph.selftest import checks, crashes, supervisor
 from mpsgraph.selftest.checks import CRASHED, FAILED, HUNG, NOTED, PASSED, WRONG, Options
 from mpsgraph.selftest.outcome import Outcome
@@ -343,3 +344,75 @@ def checks(options):
     done, left = content["parts"]["made"]["counts"][PASSED], content["parts"]["made"]["left out"]
     assert 1 <= done <= 10 and done + left == 1000 and not report.failed
     assert f"{left} of made" in content["summary"]["left out"]
+
+
+def test_run_over_its_time_ends_within_a_check_with_a_report(tmp_path, monkeypatch, part, capsys):
+    """Parts and checks after the deadline are skipped, and the report says so; a hanging check does not delay it."""
+    part("def checks(options): return []")
+    program = """
+import time
+from mpsgraph.selftest.checks import Check
+def waits():
+    time.sleep(60)
+def checks(options):
+    return [Check("first", lambda: None), Check("waits", waits), *(Check(str(i), lambda: None) for i in range(7))]
+"""
+    (tmp_path / "made.py").write_text(program)
+    monkeypatch.setattr(selftest, "PARTS", {"made": "made for a test", "later": "is not begun"})
+    monkeypatch.setattr(selftest, "SECONDS", {"made": 60.0, "later": 60.0})
+    monkeypatch.setattr(selftest, "LONGEST_RUN", 6.0)
+    started = time.monotonic()
+    path = tmp_path / "report.json"
+    assert selftest.main("cpu", path, quick=False, only=None) == 0
+    assert time.monotonic() - started < 6 + 10
+    content = json.loads(path.read_text())
+    assert content["parts"]["made"]["passed"] == ["first"] and content["parts"]["made"]["left out"] == 7
+    assert content["parts"]["later"]["left out"] is None and not content["failed"]
+    assert content["summary"]["left out"].startswith("Skipped for lack of time: 7 of made, all of later;")
+    (cut,) = [o for o in content["outcomes"] if o["part"] == "made"]
+    assert (cut["name"], cut["status"]) == ("waits", NOTED) and "when the time of the run was over" in cut["message"]
+    assert any("waits" in line for line in cut["numbers"]["python frames"])
+    printed = capsys.readouterr()
+    assert "made: waits" in printed.out and "later      is not begun: all skipped" in printed.err
+
+
+HANGS_AT_EXIT = """
+import atexit, time
+from mpsgraph.selftest.checks import Check
+def checks(options):
+    return [Check("fine", lambda: atexit.register(time.sleep, 60) and None)]
+"""
+
+
+def test_process_that_hangs_at_its_exit_is_reported_as_failure(part, monkeypatch):
+    monkeypatch.setattr(supervisor, "LONGEST_CHECK", 1.0)
+    report = part(HANGS_AT_EXIT)
+    assert [(o.name, o.how) for o in report._outcomes] == [("fine", ""), ("the end of the process", HUNG)]
+
+
+def test_time_of_the_run_ends_processes_that_exit_or_repeat_a_check(tmp_path, part):
+    part("def checks(options): return []")
+    (tmp_path / "made.py").write_text(HANGS_AT_EXIT)
+    report = Report(Options("cpu"))
+    supervisor.run_part("made", Options("cpu"), report, "made for a test", time.perf_counter() + 5)
+    assert [(o.name, o.status) for o in report._outcomes] == [("fine", PASSED), ("the end of the process", NOTED)]
+    (tmp_path / "made.py").write_text("""
+import os, time
+from mpsgraph.selftest.checks import Check
+def fails(seconds=[0, 60]):
+    time.sleep(seconds.pop(0))
+    raise ValueError("always")
+def checks(options):
+    return [Check("fails", fails), Check("other", lambda: None)]
+""")
+    report = Report(Options("cpu"))
+    supervisor.run_part("made", Options("cpu"), report, "made for a test", time.perf_counter() + 5)
+    ended = [(o.name, o.status, o.second_run) for o in report._outcomes]
+    assert ended == [("fails", FAILED, "none, because the part ended")]
+    assert report.content(False)["parts"]["made"]["left out"] == 1
+
+
+def test_parts_fit_into_the_time_of_a_run():
+    """Ten minutes are promised; the margins are for starting processes, and for writing the report."""
+    assert sum(selftest.SECONDS.values()) + 15 <= selftest.LONGEST_RUN <= 600 - 15
+    assert selftest.SECONDS.keys() == selftest.PARTS.keys()

@@ -38,9 +38,9 @@ def test_behavior_table_row_cites_source_and_existing_code(row: list[str]):
 
 
 @pytest.mark.parametrize("row", NOT_OURS, ids=lambda row: row[0])
-def test_pytorch_fault_not_affecting_us_cites_evidence_and_reason(row: list[str]):
+def test_fault_not_affecting_us_cites_evidence_and_reason(row: list[str]):
     _, evidence, reason = row
-    assert "https://github.com/pytorch/pytorch/" in evidence
+    assert "](https://github.com/" in evidence
     assert len(reason.split()) >= 8, "the reason must say which calls MPSGraph never receives, or what causes the fault"
 
 

@@ -21,7 +21,7 @@ INITIALISERS = {
 WANTED = {
     "nn": set(nn.__all__) - {"initialisers", "losses", "metrics"},
     "nn.losses": set(nn.losses.__all__) - HELPERS,
-    "optim": set(mg.optim.__all__) - {"Schedule"},
+    "optim": set(mg.optim.__all__) - {"Schedule", "optimizer_named"},
     "nn.initialisers": INITIALISERS - {"Initialiser"} | {"zeros", "ones"},
 }
 

@@ -29,7 +29,7 @@ def source_files(*folders: str, suffixes: set[str]) -> list[Path]:
 def text_files() -> list[Path]:
     """Return all source and text files of the repository, without build products."""
     made = {".git", "build", "dist", ".venv", ".venv-bench", ".venv-conformance", ".venv-docs", ".venv-jax"}
-    made |= {".venv-distributed", ".venv-onnxruntime", ".venv-coreml", "demo-output"}
+    made |= {".venv-distributed", ".venv-onnxruntime", ".venv-coreml", ".venv-lm", ".venv-array-api", "demo-output"}
     suffixes = CXX | {".py", ".pyi", ".md", ".toml", ".txt", ".cmake", ".yaml", ".yml", ".in", ""}
     result = []
     for top in ROOT.iterdir():
@@ -355,21 +355,24 @@ PYTHON = ROOT / "python" / "mpsgraph"
 PYTHON_LAYERS = [
     ["__main__"],
     ["cli", "tool"],
+    ["lm_command"],  # Apart from lm, so that parsing a command line does not import it.
     ["selftest"],
     ["demo"],  # Programs that use the package like any other user.
     ["mpsgraph"],  # Top-level names of the package.
     ["torch", "jax"],
     ["packages"],
+    ["lm"],
     ["coreml", "onnx", "training"],
     ["interchange"],
     ["distributed", "precision.layer_precision"],  # Measures layers, so it is above them.
-    ["custom", "data", "model", "nn", "nngraph", "optim", "profiler", "tensor"],
+    ["_methods", "custom", "data", "model", "nn", "nngraph", "optim", "profiler", "tensor", "transforms"],
+    ["numpy"],
     ["graph", "quantization"],
     ["ops"],
     ["_limits", "_tensor_data", "pictures", "precision", "random"],
     ["_checks", "_dtypes"],
-    ["_tracking"],
-    ["_core_docstrings", "_display", "_loader", "_narrow", "_optional"],
+    ["_annotations", "_argument_errors", "_custom_gradients", "_fetched", "_recomputation", "_tracking"],
+    ["_core_docstrings", "_display", "_loader", "_names", "_narrow", "_optional", "_pickling"],
     ["errors"],
     ["_core"],
 ]

@@ -5,6 +5,7 @@ import pytest
 # PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
+from pytorch import models  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's modules raise warnings about each other.
 
@@ -55,7 +56,8 @@ def test_unused_rows_with_nan_do_not_reach_results():
 
 @pytest.mark.parametrize("implementation", ["grouped_mm", "batched_mm"])
 def test_mixture_of_experts_of_transformers_matches_eager(implementation):
-    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("transformers")
+    transformers = models.transformers()
     configuration = transformers.MixtralConfig(
         vocab_size=50, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=32, num_local_experts=4, num_experts_per_tok=2,

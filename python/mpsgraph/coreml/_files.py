@@ -38,10 +38,10 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Message, Path]:
         raise UnsupportedError(
             f"[coreml] {where} is a compiled model: load the .mlpackage or .mlmodel it was compiled from"
         )
-    file = _model_of_package(where) if where.is_dir() else where
+    file = _model_of_package(where) if os.path.isdir(where) else where
     try:
         data = _regular_file(file).read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: the path contains a null character
         raise GraphError(f"[coreml] cannot read {file}: {error}") from error
     model = Message("Model", memoryview(data))
     if model.specificationVersion < 1 or not (model.which("Type") or model.unknown()):

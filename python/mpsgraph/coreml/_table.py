@@ -18,7 +18,7 @@ from .._core import DType, Tensor, float32
 from ..errors import GraphError, UnsupportedError
 from ..graph import Graph
 from ..interchange.data_dependent import DataDependent
-from ..interchange.shapes import Sizes
+from ..numpy._sizes import Sizes
 from ._values import Fixed
 from ._wire import Message
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -9,6 +10,7 @@ from .. import _core
 from .._core import CommandBuffer
 from .._display import shown
 from ..errors import GraphError
+from .images import Image
 from .matrix import Matrix, device_of
 
 
@@ -31,6 +33,13 @@ def array_of(images: Any) -> Any:
     return getattr(images, "array", images)
 
 
+def _arrays_of(images: Any) -> list[Any]:
+    """Return arrays [N, H, W, C]: of each image of a list, or of the whole batch."""
+    if isinstance(images, (list, tuple)) and images and all(isinstance(image, Image) for image in images):
+        return [image._array[None] for image in images]
+    return [array_of(images)]
+
+
 class _Converter:
     def __init__(self, device: Any, data_layout: DataLayout | int) -> None:
         name = type(self).__name__
@@ -42,9 +51,15 @@ class _Converter:
             )
         self.device, self.data_layout = found, DataLayout(data_layout)
 
-    def _where(self, origin: tuple[int, int], index: int) -> tuple[bool, int, int, int]:
-        row, column = origin
-        return self.data_layout is DataLayout.feature_channels_x_height_x_width, row, column, index
+    def _encode(
+        self, encode: Callable[..., None], buffer: CommandBuffer, images: Any, matrix: Matrix, where: tuple[int, ...]
+    ) -> None:
+        """Encode a copy for an array, or for each image of a list. `where` is the row, column, and index."""
+        channels_first = self.data_layout is DataLayout.feature_channels_x_height_x_width
+        row, column, index = where
+        for array in _arrays_of(images):
+            encode(buffer, self.device, array, matrix, channels_first, row, column, index)
+            row += 1
 
 
 class ImageCopyToMatrix(_Converter):
@@ -90,7 +105,8 @@ class ImageCopyToMatrix(_Converter):
 
         Args:
             command_buffer: Command buffer that the copy is encoded into.
-            source_images: Array of shape (N, H, W, C), or an object with such an array as its `array` attribute.
+            source_images: Array of shape (N, H, W, C), an object with such an array as its `array` attribute, or a list
+                of images.
             destination_matrix: Matrix with the dtype of the images and, from the origin on, at least N rows and H*W*C
                 columns.
 
@@ -104,9 +120,8 @@ class ImageCopyToMatrix(_Converter):
         Source: encodeBatchToCommandBuffer:sourceImages:destinationMatrix:,
         encodeToCommandBuffer:sourceImage:destinationMatrix:.
         """
-        where = self._where(self.destination_matrix_origin, self.destination_matrix_batch_index)
-        images = array_of(source_images)
-        _core.encode_images_to_matrix(command_buffer, self.device, images, destination_matrix, *where)
+        where = (*self.destination_matrix_origin, self.destination_matrix_batch_index)
+        self._encode(_core.encode_images_to_matrix, command_buffer, source_images, destination_matrix, where)
 
 
 class MatrixCopyToImage(_Converter):
@@ -151,8 +166,8 @@ class MatrixCopyToImage(_Converter):
         Args:
             command_buffer: Command buffer that the copy is encoded into.
             source_matrix: Matrix with, from the origin on, at least N rows and H*W*C columns.
-            destination_images: Writable array of shape (N, H, W, C) with the dtype of the matrix, or an object with
-                such an array as its `array` attribute.
+            destination_images: Writable array of shape (N, H, W, C) with the dtype of the matrix, an object with such
+                an array as its `array` attribute, or a list of images.
 
         Raises:
             ShapeError: If destination_images is not 4-D, or the matrix has too few rows or columns.
@@ -163,6 +178,5 @@ class MatrixCopyToImage(_Converter):
 
         Source: encodeBatchToCommandBuffer:sourceMatrix:destinationImages:.
         """
-        where = self._where(self.source_matrix_origin, self.source_matrix_batch_index)
-        images = array_of(destination_images)
-        _core.encode_matrix_to_images(command_buffer, self.device, images, source_matrix, *where)
+        where = (*self.source_matrix_origin, self.source_matrix_batch_index)
+        self._encode(_core.encode_matrix_to_images, command_buffer, destination_images, source_matrix, where)

@@ -44,7 +44,7 @@ class NeuronDescriptor:
     c: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class ConvolutionDescriptor:
     """Sizes and options of a convolution.
 

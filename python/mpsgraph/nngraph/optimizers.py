@@ -63,10 +63,10 @@ class _Encodes:
             input_gradient_matrix: Matrix of gradients.
             input_values_matrix: Matrix of values.
             input_momentum_vectors: Momentum, updated in place and zero before the first step: one array per parameter
-                in the order of the state (weights, biases), or one array for a vector or matrix. Required if the
-                optimizer has momentum.
+                in the order of the state (weights, biases), or one array for a vector or matrix. None, the default,
+                lets the optimizer keep zero-initialized moments for each array of values that it updates.
             input_velocity_vectors: Velocity (RMSProp: sum of squares), in the same form.
-            maximum_velocity_vectors: Maximum velocity, in the same form. Required for Adam with amsgrad.
+            maximum_velocity_vectors: Maximum velocity, in the same form, for Adam with amsgrad.
             result_state: State that the new values are written to. None (the default) updates the source state in
                 place.
             result_values_vector: Vector that the new values are written to. None (the default) updates the values in
@@ -120,14 +120,24 @@ class _Encodes:
 
     def _moment(self, name: str, given: Any, values: list[NDArray]) -> list[NDArray]:
         if given is None:
-            raise GraphError(
-                f"{type(self).__name__}: the {name} argument is missing; pass one array per parameter, which is "
-                "updated in place and must be zero before the first step"
-            )
+            return [self._own_moment(name, array) for array in values]
         arrays = [_array(a) for a in (given if isinstance(given, (list, tuple)) else [given])]
         if len(arrays) != len(values):
             raise GraphError(f"{name}: expected one array for each of {len(values)} parameters, got {len(arrays)}")
         return [_shaped(a, v, name) for a, v in zip(arrays, values, strict=True)]
+
+    def _own_moment(self, name: str, values: NDArray) -> NDArray:
+        """Return the moment that the optimizer keeps for an array of values, which is zero before the first step."""
+        kept: dict[Any, tuple[NDArray, NDArray]] = vars(self).setdefault("_kept", {})
+        key = name, _address(values), tuple(values.shape)
+        if key not in kept:
+            # The values are kept as well, so that no other array gets their address.
+            kept[key] = values, NDArray(values.shape, values.dtype)
+        return kept[key][1]
+
+
+def _address(array: NDArray) -> int:
+    return int(np.from_dlpack(array).__array_interface__["data"][0])
 
 
 def _shaped(array: NDArray, like: NDArray, name: str) -> NDArray:

@@ -19,11 +19,11 @@ from .. import _core
 from .._checks import check_methods
 from .._core import Block, DType, Operation, Tensor
 from .._display import shown
-from .._dtypes import DTypeLike, as_dtype, constant_data, dtype_for, dtype_of_number, fits
+from .._dtypes import DTypeLike, as_dtype, constant_data, constant_of_array, dtype_for, dtype_of_number, fits
 from ..errors import DTypeError, GraphError, ShapeError
 from ..precision.mixed_precision import autocast_dtype
 
-TensorLike: TypeAlias = Tensor | bool | int | float | complex | np.generic
+TensorLike: TypeAlias = Tensor | bool | int | float | complex | np.generic | np.ndarray | _core.NDArray | Sequence[Any]
 ShapeLike: TypeAlias = Tensor | Sequence[int]
 Axes: TypeAlias = int | Sequence[int] | None
 # An attribute whose value may be known only when the graph runs.
@@ -155,10 +155,10 @@ class Family(_core.Graph):
         return list(self._operation(kind, self._operands(kind, inputs), attributes, name).outputs)
 
     def _operands(self, kind: str, values: Sequence[TensorLike]) -> list[Tensor]:
-        """Return `values` with each number replaced by a rank-0 constant.
+        """Return `values` with each number, list, and array replaced by a constant.
 
-        A number takes the dtype of the last tensor in `values`. If `values` contains no tensor, the number takes the
-        dtype that `dtype_of_number` returns.
+        Constants have the dtype of the last tensor in `values`. If `values` contains no tensor, an array keeps its
+        dtype, and a number gets the dtype that `dtype_of_number` returns.
         """
         for value in values:
             if type(value) is not Tensor:
@@ -169,11 +169,10 @@ class Family(_core.Graph):
         return [value if isinstance(value, Tensor) else self._number(kind, value, like) for value in values]
 
     def _number(self, kind: str, value: Any, dtype: DType | None) -> Tensor:
+        if isinstance(value, (np.ndarray, _core.NDArray, list, tuple)):
+            return self._tensor("constant", (), value=constant_of_array(kind, value, dtype))
         if not isinstance(value, Number):
-            raise DTypeError(
-                f"[{kind}] operands must be tensors or numbers, got {shown(value)}: "
-                "convert an array to a tensor with g.constant(array)"
-            )
+            raise DTypeError(f"[{kind}] operands must be tensors, numbers, lists, or arrays, got {shown(value)}")
         number: bool | int | float | complex = value.item() if isinstance(value, np.generic) else value
         if dtype is None:
             dtype = dtype_of_number(number)

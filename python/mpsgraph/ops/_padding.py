@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from .._display import shown
-from ._family import ShapeError, ints
+from ._family import GraphError, ShapeError, ints
 
+STYLES = ("TF_SAME", "TF_VALID", "ONNX_SAME_LOWER", "EXPLICIT")
+MEANT = {"same": "TF_SAME", "valid": "TF_VALID"}
 Padding: TypeAlias = str | Sequence[Sequence[int]] | Sequence[int]
 
 
@@ -17,6 +19,12 @@ def padding_attributes(padding: Padding, kind: str, axes: int = 2) -> dict[str, 
     `padding` is a flat list of [before, after] for each axis in turn.
     """
     if isinstance(padding, str):
+        if padding not in STYLES:
+            meant = MEANT.get(padding.lower())
+            raise GraphError(
+                f"[{kind}] padding must be explicit amounts or one of {', '.join(STYLES)}, got {shown(padding)}"
+                + (f": use {meant!r}" if meant else "")
+            )
         return {"padding_style": padding, "padding": [0] * (2 * axes)}
     return {"padding_style": "EXPLICIT", "padding": explicit_padding(padding, kind, axes)}
 

@@ -22,6 +22,8 @@ OneOrMany = TypeVar("OneOrMany", bound=Results)
 class ControlFlow(Family):
     """Graph methods for control dependencies, conditionals, and loops."""
 
+    _open_blocks = 0  # Number of blocks that are being built.
+
     def control_dependency(
         self, operations: Sequence[Operation | Tensor], block: Callable[[], OneOrMany], name: str | None = None
     ) -> OneOrMany:
@@ -232,11 +234,14 @@ class ControlFlow(Family):
     def _block(self, build: Callable[..., Results], argument_types: Sequence[tuple[DType, Any]] = ()) -> Block:
         """Build a block by calling `build` with arguments of the given types. If `build` raises, discard the block."""
         block = self.begin_block(argument_types)
+        self._open_blocks += 1
         try:
             return self.finish_block(block, as_list(build(*block.arguments), "block"))
         except BaseException:
             self.abandon_block(block)
             raise
+        finally:
+            self._open_blocks -= 1
 
 
 def as_list(results: Results, what: str) -> list[Tensor]:

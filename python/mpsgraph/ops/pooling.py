@@ -12,19 +12,38 @@ from typing import Any
 
 from ._family import Family, ShapeLike, Tensor, ints
 from ._padding import Padding, padding_attributes
+from .pooling_descriptors import Pooling2DDescriptor, Pooling4DDescriptor, Window, described
+
+_DEFAULTS = {
+    "strides": None,
+    "dilations": 1,
+    "padding": "TF_VALID",
+    "ceil_mode": False,
+    "data_layout": "NHWC",
+    "include_zero_pad_to_average": False,
+}
 
 
 def pooling_attributes(
     kind: str,
     axes: int,
-    kernel: int | Sequence[int],
+    kernel: Window,
     strides: int | Sequence[int] | None,
     dilations: int | Sequence[int],
     padding: Padding,
     ceil_mode: bool,
     **others: Any,
 ) -> dict[str, Any]:
-    """Return the attributes that all pooling operations share. Raise an error if a length is not the number of axes."""
+    """Return the attributes that all pooling operations share. Raise an error if a length is not the number of axes.
+
+    The default of strides is the size of the kernel for windows over two axes, and 1 for windows over four axes.
+    """
+    if isinstance(kernel, (Pooling2DDescriptor, Pooling4DDescriptor)):
+        given = {"strides": strides, "dilations": dilations, "padding": padding, "ceil_mode": ceil_mode, **others}
+        found = described(kind, axes, kernel, given, _DEFAULTS)
+        return pooling_attributes(kind, axes, kernel.kernel, **found)
+    if axes == 4 and strides is None:
+        strides = 1
     window = ints(kernel, f"[{kind}] kernel", axes)
     return {
         "kernel": window,
@@ -38,7 +57,7 @@ def pooling_attributes(
 
 def _attributes(
     kind: str,
-    kernel: int | Sequence[int],
+    kernel: Window,
     strides: int | Sequence[int] | None,
     dilations: int | Sequence[int],
     padding: Padding,
@@ -54,7 +73,7 @@ class Pooling(Family):
     def max_pooling2d(
         self,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -70,7 +89,8 @@ class Pooling(Family):
 
         Args:
             source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
-            kernel: Height and width of the window in pixels; an int means a square.
+            kernel: Height and width of the window in pixels; an int means a square. Or a
+                Pooling2DDescriptor, which contains the other options.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
                 right)) in pixels.
@@ -105,7 +125,7 @@ class Pooling(Family):
         self,
         incoming: Tensor,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -121,7 +141,8 @@ class Pooling(Family):
         Args:
             incoming: Gradient with respect to the result of max_pooling2d, with the shape of that result.
             source: The source given to max_pooling2d.
-            kernel: Height and width of the window in pixels; an int means a square.
+            kernel: Height and width of the window in pixels; an int means a square. Or a
+                Pooling2DDescriptor, which contains the other options.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
                 right)) in pixels.
@@ -157,7 +178,7 @@ class Pooling(Family):
     def avg_pooling2d(
         self,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -174,7 +195,8 @@ class Pooling(Family):
 
         Args:
             source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
-            kernel: Height and width of the window in pixels; an int means a square.
+            kernel: Height and width of the window in pixels; an int means a square. Or a
+                Pooling2DDescriptor, which contains the other options.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
                 right)) in pixels.
@@ -212,7 +234,7 @@ class Pooling(Family):
         self,
         incoming: Tensor,
         input_shape: ShapeLike,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -229,7 +251,8 @@ class Pooling(Family):
         Args:
             incoming: Gradient with respect to the result of avg_pooling2d, with the shape of that result.
             input_shape: Shape of the source, as ints or as an integer tensor of rank 1.
-            kernel: Height and width of the window in pixels; an int means a square.
+            kernel: Height and width of the window in pixels; an int means a square. Or a
+                Pooling2DDescriptor, which contains the other options.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
                 right)) in pixels.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ._family import Family, ShapeLike, Tensor
 from ._padding import Padding
 from .pooling import pooling_attributes
+from .pooling_descriptors import Window
 
 
 class PoolingWithIndices(Family):
@@ -18,7 +19,7 @@ class PoolingWithIndices(Family):
     def max_pooling2d_return_indices(
         self,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         return_indices_mode: str = "global_flatten_4d",
@@ -35,7 +36,8 @@ class PoolingWithIndices(Family):
 
         Args:
             source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
-            kernel: Height and width of the window in pixels; an int means a square.
+            kernel: Height and width of the window in pixels; an int means a square. Or a
+                Pooling2DDescriptor, which contains the other options.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
             return_indices_mode: "global_flatten_<k>d", for k from 1 to 4, counts elements of the source over its last k
                 axes: k = 2 with NCHW gives y * W + x, as in PyTorch; k = 3 with NHWC gives (y * W + x) * C + c, as in
@@ -83,7 +85,7 @@ class PoolingWithIndices(Family):
         incoming: Tensor,
         indices: Tensor,
         output_shape: ShapeLike,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         return_indices_mode: str = "global_flatten_4d",
@@ -102,7 +104,8 @@ class PoolingWithIndices(Family):
             incoming: Gradient with respect to the result of the pooling, with the shape of that result.
             indices: Integer indices with the shape of incoming, from max_pooling2d_return_indices.
             output_shape: Shape of the source, as ints or as an integer tensor of rank 1.
-            kernel: Height and width of the window in pixels; an int means a square.
+            kernel: Height and width of the window in pixels; an int means a square. Or a
+                Pooling2DDescriptor, which contains the other options.
             strides: Step between windows in pixels: an int, or (y, x). None, the default, means the size of the kernel.
             return_indices_mode: The mode given to max_pooling2d_return_indices. Defaults to "global_flatten_4d".
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or ((top, bottom), (left,
@@ -141,7 +144,7 @@ class PoolingWithIndices(Family):
     def max_pooling4d_return_indices(
         self,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         return_indices_mode: str = "global_flatten_4d",
@@ -157,8 +160,9 @@ class PoolingWithIndices(Family):
 
         Args:
             source: Floating-point tensor of rank 4 or higher.
-            kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            kernel: Size of the window along the last four axes; an int applies to all of them. Or a
+                Pooling4DDescriptor, which contains the other options.
+            strides: Step between windows: an int, or four ints. None, the default, means 1.
             return_indices_mode: "global_flatten_<k>d", for k from 1 to 4, counts elements of the source over its last k
                 axes; "local_flatten_<k>d" counts positions in the window, including padding. Defaults to
                 "global_flatten_4d".
@@ -201,7 +205,7 @@ class PoolingWithIndices(Family):
         incoming: Tensor,
         indices: Tensor,
         output_shape: ShapeLike,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         return_indices_mode: str = "global_flatten_4d",
@@ -219,8 +223,9 @@ class PoolingWithIndices(Family):
             incoming: Gradient with respect to the result of the pooling, with the shape of that result.
             indices: Integer indices with the shape of incoming, from max_pooling4d_return_indices.
             output_shape: Shape of the source, as ints or as an integer tensor of rank 1.
-            kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            kernel: Size of the window along the last four axes; an int applies to all of them. Or a
+                Pooling4DDescriptor, which contains the other options.
+            strides: Step between windows: an int, or four ints. None, the default, means 1.
             return_indices_mode: The mode given to max_pooling4d_return_indices. Defaults to "global_flatten_4d".
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
             dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.

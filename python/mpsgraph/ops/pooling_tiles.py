@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ._family import Family, ShapeLike, Tensor
 from ._padding import Padding
 from .pooling import pooling_attributes
+from .pooling_descriptors import Window
 
 
 class Pooling4D(Family):
@@ -19,7 +20,7 @@ class Pooling4D(Family):
     def max_pooling4d(
         self,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -34,8 +35,9 @@ class Pooling4D(Family):
 
         Args:
             source: Floating-point tensor of rank 4 or higher.
-            kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            kernel: Size of the window along the last four axes; an int applies to all of them. Or a
+                Pooling4DDescriptor, which contains the other options.
+            strides: Step between windows: an int, or four ints. None, the default, means 1.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
             dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -57,7 +59,7 @@ class Pooling4D(Family):
         Example:
             >>> g = mg.Graph()
             >>> volumes = g.placeholder((-1, 3, 8, 32, 32))
-            >>> g.max_pooling4d(volumes, (1, 2, 2, 2)).shape
+            >>> g.max_pooling4d(volumes, (1, 2, 2, 2), strides=(1, 2, 2, 2)).shape
             (-1, 3, 4, 16, 16)
         """
         attributes = pooling_attributes("max_pooling4d", 4, kernel, strides, dilations, padding, ceil_mode)
@@ -67,7 +69,7 @@ class Pooling4D(Family):
         self,
         incoming: Tensor,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -82,8 +84,9 @@ class Pooling4D(Family):
         Args:
             incoming: Gradient with respect to the result of max_pooling4d, with the shape of that result.
             source: The source given to max_pooling4d.
-            kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            kernel: Size of the window along the last four axes; an int applies to all of them. Or a
+                Pooling4DDescriptor, which contains the other options.
+            strides: Step between windows: an int, or four ints. None, the default, means 1.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
             dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -117,7 +120,7 @@ class Pooling4D(Family):
     def avg_pooling4d(
         self,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -133,8 +136,9 @@ class Pooling4D(Family):
 
         Args:
             source: Floating-point tensor of rank 4 or higher.
-            kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            kernel: Size of the window along the last four axes; an int applies to all of them. Or a
+                Pooling4DDescriptor, which contains the other options.
+            strides: Step between windows: an int, or four ints. None, the default, means 1.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
             dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -169,7 +173,7 @@ class Pooling4D(Family):
         self,
         incoming: Tensor,
         input_shape: ShapeLike,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -185,8 +189,9 @@ class Pooling4D(Family):
         Args:
             incoming: Gradient with respect to the result of avg_pooling4d, with the shape of that result.
             input_shape: Shape of the source, as ints or as an integer tensor of rank 1.
-            kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            kernel: Size of the window along the last four axes; an int applies to all of them. Or a
+                Pooling4DDescriptor, which contains the other options.
+            strides: Step between windows: an int, or four ints. None, the default, means 1.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
             dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -223,7 +228,7 @@ class Pooling4D(Family):
     def l2_norm_pooling4d(
         self,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -237,8 +242,9 @@ class Pooling4D(Family):
 
         Args:
             source: Floating-point tensor of rank 4 or higher.
-            kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            kernel: Size of the window along the last four axes; an int applies to all of them. Or a
+                Pooling4DDescriptor, which contains the other options.
+            strides: Step between windows: an int, or four ints. None, the default, means 1.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
             dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.
@@ -270,7 +276,7 @@ class Pooling4D(Family):
         self,
         incoming: Tensor,
         source: Tensor,
-        kernel: int | Sequence[int],
+        kernel: Window,
         strides: int | Sequence[int] | None = None,
         *,
         padding: Padding = "TF_VALID",
@@ -286,8 +292,9 @@ class Pooling4D(Family):
         Args:
             incoming: Gradient with respect to the result of l2_norm_pooling4d, with the shape of that result.
             source: The source given to l2_norm_pooling4d.
-            kernel: Size of the window along the last four axes; an int applies to all of them.
-            strides: Step between windows: an int, or four ints. None, the default, means the size of the kernel.
+            kernel: Size of the window along the last four axes; an int applies to all of them. Or a
+                Pooling4DDescriptor, which contains the other options.
+            strides: Step between windows: an int, or four ints. None, the default, means 1.
             padding: "TF_VALID" (no padding, the default), "TF_SAME", "ONNX_SAME_LOWER", or four pairs (before, after).
             dilations: Spacing between the elements of the window: an int, or four ints. Defaults to 1.
             ceil_mode: Whether to round the output size up, so that the last window may extend beyond the padding.

@@ -1,5 +1,7 @@
 """Quantization: converting floats to small integers and back, by scale and zero point or by lookup tables.
 
+`dequantize_packed` is for weights that are packed at 2 to 8 bits per element, with a scale and a bias per group.
+
 Scale and zero point take one of three forms: one number for the whole operand; a rank-1 tensor with one element for
 each index of `axis`; or, without an axis, a tensor of the operand's rank, each element of which applies to one block of
 the operand. In the third form, each size must divide the corresponding size of the operand. There is no 4-bit dtype:
@@ -142,6 +144,57 @@ class Quantization(Family):
         """
         attributes = {} if axis is None else {"vectors": True, "axis": axis}
         return self._tensor("dequantize_lookup_table", [x, table], name, **attributes)
+
+    def dequantize_packed(
+        self,
+        words: Tensor,
+        scale: Tensor,
+        bias: Tensor,
+        *,
+        bits: int = 4,
+        dtype: DTypeLike | None = None,
+        name: str | None = None,
+    ) -> Tensor:
+        """Convert weights that are packed at a few bits per element to floating-point numbers.
+
+        result[..., i] = scale[..., i // group] * q[..., i] + bias[..., i // group], where q[..., i] are the bits
+        [i * bits, (i + 1) * bits) of a row of words, counted from the lowest bit of the first word. On device cpu, a
+        matrix product whose right operand is the result, or its transpose, unpacks the words in registers or in blocks
+        that stay in cache, so the dense matrix is never written to memory. To read only some rows, gather them from
+        words, scale, and bias first.
+
+        Args:
+            words: uint32 tensor (..., columns * bits / 32).
+            scale: Tensor (..., groups) of float32, float16, or bfloat16. The group size, columns / groups, must be a
+                multiple of 32.
+            bias: Tensor with the shape and dtype of scale.
+            bits: Number of bits of an element: 2, 3, 4, 5, 6, or 8. Defaults to 4.
+            dtype: Floating-point dtype of the result. None, the default, means the dtype of scale.
+            name: Name of the operation.
+
+        Returns:
+            A tensor (..., columns) of the given dtype. The formula is computed in float32.
+
+        Raises:
+            ShapeError: If scale and bias do not match words, or the group size is not a multiple of 32.
+            DTypeError: If words is not uint32, or scale, bias, or dtype is not a floating-point dtype of at most 32
+                bits.
+            GraphError: If bits has another value.
+
+        Gradient: to scale and bias; none to words.
+
+        Source: this package; the affine form of MLX's mx.quantize and of GPTQ. MPSGraph dequantizes integers of whole
+        bytes.
+
+        Example:
+            >>> g = mg.Graph()
+            >>> words = g.constant(np.array([[0x76543210] * 4], np.uint32))
+            >>> scale, bias = g.constant([[0.5]]), g.constant([[-1.0]])
+            >>> g.run({}, g.dequantize_packed(words, scale, bias)).tolist()[0][:8]
+            [-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
+        """
+        wanted = scale.dtype if dtype is None else as_dtype(dtype)
+        return self._tensor("dequantize_packed", [words, scale, bias], name, bits=bits, dtype=wanted)
 
     def straight_through(self, value: Tensor, source: Tensor, name: str | None = None) -> Tensor:
         """Return a value whose gradient goes to another tensor (the straight-through estimator).

@@ -15,6 +15,7 @@ import torch
 from .._core import DeviceGraph, Executable, Operation, Tensor
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
+from ..random import next_seed
 from ..training.step_result import StepResult
 from . import importer
 from .exports import Step, loss_of, names_of
@@ -40,7 +41,8 @@ class Trainer:
         loss: Function (outputs, *labels) on PyTorch tensors that returns a scalar.
         optimizer: SGD, Adam, AdamW or RMSprop of torch.optim, over parameters of the module.
         device: Device to run on. Defaults to None, which selects the default device.
-        seed: Seed of dropout and other random numbers, which come from Philox and differ from PyTorch's. Defaults to 0.
+        seed: Seed of dropout and other random numbers, which come from Philox and differ from PyTorch's. None, the
+            default, means a new seed for each trainer (see mpsgraph.random.seed).
 
     Attributes:
         module: The module that is trained.
@@ -72,7 +74,7 @@ class Trainer:
         optimizer: torch.optim.Optimizer,
         *,
         device: Any = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         if not isinstance(module, torch.nn.Module) or not callable(loss):
             raise GraphError(
@@ -82,7 +84,8 @@ class Trainer:
             )
         self.rule = rule_of(optimizer)
         self.module, self.loss, self.optimizer, self.device = module, loss, optimizer, device
-        self.graph = Graph(seed=seed)
+        self.seed = next_seed() if seed is None else seed
+        self.graph = Graph(seed=self.seed)
         self._on: DeviceGraph = self.graph.on(device)
         self._step = Step(module, loss)
         # A tensor with several names (a tied parameter) is stored under its first name.

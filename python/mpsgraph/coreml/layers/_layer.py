@@ -15,7 +15,7 @@ import numpy as np
 from ..._core import Tensor, float32, int32
 from ...errors import GraphError, UnsupportedError
 from ...interchange.data_dependent import DataDependent
-from ...interchange.shapes import Sizes
+from ...numpy._sizes import Sizes
 from .._table import Call, Import, Value, function_of
 from .._values import Fixed
 from .._wire import Message

@@ -251,6 +251,16 @@ def clamp(_: Step, x: Value, low: Value, high: Value) -> Value:
     return minimum(maximum(x, low), high)
 
 
+@lowers("optimization_barrier")
+def _barrier(step: Step, x: Value, *after: Value) -> Value:
+    return lax.optimization_barrier((x, *after))[0]
+
+
+@lowers("recomputation_begin", "recomputation_end")
+def _mark(step: Step) -> tuple[Value, ...]:
+    return ()
+
+
 @lowers("cast")
 def cast(step: Step, x: Value) -> Value:
     """Convert to another dtype, truncating fractions and dropping imaginary parts."""

@@ -6,7 +6,6 @@ from . import (  # noqa: F401
     convolutions,
     cumulative,
     decompositions,
-    eigen,
     elementwise,
     fourier,
     gathering,

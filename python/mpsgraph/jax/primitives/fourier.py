@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ..._core import Tensor
+from ...numpy import fft as f
 from ._table import Equation, primitive, shape
 
 
@@ -19,9 +20,7 @@ def fft(equation: Equation, x: Tensor, *, fft_type: Any, fft_lengths: Any) -> Te
     if not axes:
         return x
     if kind == "RFFT":
-        return g.real_to_hermitean_fft(x, axes)
+        return f.real_transform(g, x, axes, "none")
     if kind == "IRFFT":
-        odd = bool(int(fft_lengths[-1]) % 2)
-        return g.hermitean_to_real_fft(x, axes, inverse=True, scaling="size", round_to_odd_hermitean=odd)
-    inverse = kind == "IFFT"
-    return g.fast_fourier_transform(x, axes, inverse=inverse, scaling="size" if inverse else "none")
+        return f.real_inverse(g, x, axes, "size", int(fft_lengths[-1]))
+    return f.transform(g, x, axes, "size" if kind == "IFFT" else "none", kind == "IFFT")

@@ -2,7 +2,6 @@
 
 from . import (  # noqa: F401
     attention,
-    bessel,
     complex_numbers,
     compositions,
     convolutions,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Tensor
+from ...numpy._formulas import sign_of_complex
 from ._table import Call, aten, prims, shape_of
 
 
@@ -76,11 +77,7 @@ def sgn(call: Call, x: Tensor) -> Any:
     g = call.g
     if not x.dtype.is_complex:
         return x if str(x.dtype) == "bool" else g.sign(x)
-    size = g.absolute(x)
-    zero = g.equal(size, 0.0)
-    scale = g.reciprocal(g.select(zero, g.constant(1.0, (), size.dtype), size))
-    scale = g.select(zero, g.constant(0.0, (), size.dtype), scale)
-    return g.complex_tensor(g.real_part(x) * scale, g.imaginary_part(x) * scale)
+    return sign_of_complex(g, x)
 
 
 @aten("polar")

@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..._core import Tensor
-from ...graph import Graph
+from ...numpy import _formulas as f
 from ._table import Call, aten, stopped
 
 # Maps unary operations to graph methods with other names. They are computed in the dtype of the result.
@@ -302,59 +300,24 @@ def addcdiv(call: Call, x: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> T
 
 
 # --- functions whose plain formula loses digits -----------------------------------------------------------------------
-def log1p_of(g: Graph, x: Tensor) -> Tensor:
-    """Compute log(1 + x) by Kahan's formula log(u) x / (u - 1), where u is 1 + x after rounding. The error of u
-    cancels.
-
-    Where u is 1, the result is x.
-    """
-    u = x + 1.0
-    plain = g.logical_or(g.equal(u, 1.0), g.is_infinite(u))
-    rest = g.select(plain, g.constant(1.0, (), x.dtype), u - 1.0)
-    return g.select(plain, x, g.logarithm(u) * x / rest)
-
-
 @aten("log1p")
 def log1p(call: Call, x: Tensor) -> Tensor:
-    return log1p_of(call.g, call.cast(x, call.dtype))
+    return f.log1p(call.g, call.cast(x, call.dtype))
 
 
 @aten("expm1")
 def expm1(call: Call, x: Tensor) -> Tensor:
-    """Compute exp(x) - 1. Near 0, the difference would lose digits, so 2 sinh(x / 2) exp(x / 2) is used."""
-    g, x = call.g, call.cast(x, call.dtype)
-    near = g.less_than(g.absolute(x), 1.0)
-    half = g.select(near, x * 0.5, call.cast(0.0, call.dtype))
-    return g.select(near, g.sinh(half) * g.exponent(half) * 2.0, g.exponent(x) - 1.0)
+    return f.expm1(call.g, call.cast(x, call.dtype))
 
 
 @aten("copysign")
 def copysign(call: Call, x: Any, y: Any) -> Tensor:
-    g = call.g
-    x, y = (call.cast(v, call.dtype) for v in (x, y))
-    size = g.absolute(x)
-    return g.select(g.signbit(y), -size, size)
+    return f.copysign(call.g, *(call.cast(v, call.dtype) for v in (x, y)))
 
 
 @aten("nextafter")
 def nextafter(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Compute the next float toward y by incrementing or decrementing the bits of x as an integer, which grows with the
-    magnitude of x.
-    """
-    g = call.g
-    if x.dtype.name != "float32":
-        call.refuse(f"only float32 is supported, got {x.dtype.name}")
-    x, y = (g.broadcast_to(v, call.shape) for v in (x, y))
-    zero = g.equal(x, 0.0)
-    bits = g.reinterpret_cast(g.select(zero, call.cast(1.0, x.dtype), x), "int32")
-    outwards = g.equal(g.greater_than(y, x), g.greater_than(x, 0.0))
-    moved = g.reinterpret_cast(
-        bits + g.select(outwards, g.constant(1, (), "int32"), g.constant(-1, (), "int32")), "float32"
-    )
-    least = g.constant(np.float32(1e-45).reshape(()))
-    moved = g.select(zero, g.select(g.greater_than(y, 0.0), least, -least), moved)
-    none = g.logical_or(g.is_nan(x), g.is_nan(y))
-    return g.select(none, x + y, g.select(g.equal(x, y), y, moved))
+    return f.nextafter(call.g, x, y)
 
 
 @aten("bitwise_left_shift", "__lshift__")

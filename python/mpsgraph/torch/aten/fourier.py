@@ -7,21 +7,12 @@ the number of points.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..._core import Tensor
+from ...numpy import fft as f
 from ._table import Call, aten, prims, shape_of
 
 SCALINGS = ("none", "unitary", "size")
-MOST = 4
-"""Maximum number of axes that one Fourier transform operation of the graph supports."""
-
-
-def _whole(call: Call, x: Tensor, axes: Sequence[int], how: str, inverse: bool) -> Tensor:
-    for first in range(0, len(axes), MOST):
-        part = list(axes[first : first + MOST])
-        x = call.g.fast_fourier_transform(x, part, inverse=inverse, scaling=how)  # type: ignore[arg-type]
-    return x
 
 
 def _places(x: Tensor, axes: Sequence[int]) -> list[int]:
@@ -30,28 +21,25 @@ def _places(x: Tensor, axes: Sequence[int]) -> list[int]:
 
 @aten("_fft_c2c")
 def fft_c2c(call: Call, x: Tensor, axes: Sequence[int], scaling: int, forward: bool) -> Tensor:
-    return _whole(call, x, _places(x, axes), SCALINGS[scaling], not forward)
+    return f.transform(call.g, x, _places(x, axes), SCALINGS[scaling], not forward)
 
 
 @aten("_fft_r2c")
 def fft_r2c(call: Call, x: Tensor, axes: Sequence[int], scaling: int, onesided: bool) -> Tensor:
     """Translate _fft_r2c. A one-sided transform returns only the first half of the points along the last axis."""
-    *others, last = _places(x, axes)
-    how: Any = SCALINGS[scaling]
+    places = _places(x, axes)
     if not onesided:
-        return _whole(call, x, [*others, last], how, False)
-    return _whole(call, call.g.real_to_hermitean_fft(x, last, scaling=how), others, how, False)
+        return f.transform(call.g, x, places, SCALINGS[scaling], False)
+    return f.real_transform(call.g, x, places, SCALINGS[scaling])
 
 
 @aten("_fft_c2r")
 def fft_c2r(call: Call, x: Tensor, axes: Sequence[int], scaling: int, size: int) -> Tensor:
-    *others, last = _places(x, axes)
-    how: Any = SCALINGS[scaling]
-    half = _whole(call, x, others, how, True)
+    places = _places(x, axes)
+    last = places[-1]
     if shape_of(x)[last] != size // 2 + 1:
         call.refuse(f"the last axis must have {size // 2 + 1} points for a result of {size}, got {shape_of(x)[last]}")
-    odd = size % 2 == 1
-    return call.g.hermitean_to_real_fft(half, last, inverse=True, scaling=how, round_to_odd_hermitean=odd)
+    return f.real_inverse(call.g, x, places, SCALINGS[scaling], size)
 
 
 @prims("fft_c2c")

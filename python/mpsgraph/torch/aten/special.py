@@ -1,32 +1,22 @@
-"""Translations of special functions related to the gamma and error functions.
+"""The table of special functions, whose formulas are in mpsgraph.numpy.special.
 
 Operands in float16 and bfloat16 are computed in float32.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from ..._core import Tensor, float32
-from ...graph import Graph
-from ...interchange.approximations import (
-    BERNOULLI,
-    ERFC_P,
-    ERFC_Q,
-    ERFC_R,
-    ERFC_S,
-    INVERSE_FAR,
-    INVERSE_NEAR,
-    LANCZOS,
-    LANCZOS_BASE,
-)
-from ._series import polynomial
+from ...numpy._formulas import sinc
+from ...numpy.special import _bessel as b
+from ...numpy.special import _error_function as e
+from ...numpy.special import _gamma as gm
 from ._table import Call, aten, prims
-from .elementwise import log1p_of
 
 Formula = Callable[..., Tensor]
+full = e.full
 
 
 def special(*names: str, primitive: str = "") -> Callable[[Formula], Formula]:
@@ -49,267 +39,36 @@ def special(*names: str, primitive: str = "") -> Callable[[Formula], Formula]:
     return enter
 
 
-def full(g: Graph, value: float, like: Tensor) -> Tensor:
-    return g.constant(value, (), like.dtype)
-
-
-def absent(g: Graph, mask: Tensor, x: Tensor, instead: float) -> Tensor:
-    """Replace the elements of x that a mask selects with a harmless number.
-
-    The caller's formula would be NaN or infinite for these elements. With the harmless number, the formula's result is
-    either correct or not used.
-    """
-    return g.select(mask, full(g, instead, x), x)
-
-
-# --- the error function and related functions -------------------------------------------------------------------------
-@special("special_erfcx", primitive="erfcx")
-def erfcx(g: Graph, x: Tensor) -> Tensor:
-    """Compute erfcx, the scaled complementary error function exp(x^2) erfc(x)."""
-    size = g.absolute(x)
-    middle = g.minimum(g.maximum(size, 1.0), 8.0)
-    far = g.minimum(g.maximum(size, 8.0), 1e15)
-    large = g.select(
-        g.less_than(size, 8.0),
-        polynomial(middle, ERFC_P) / polynomial(middle, ERFC_Q),
-        polynomial(1.0 / far, ERFC_R[::-1]) / polynomial(1.0 / far, ERFC_S[::-1]) / far,
-    )
-    small = g.minimum(size, 1.0)
-    near = g.exponent(g.square(small)) * (1.0 - g.erf(small))
-    found = g.select(g.less_than(size, 1.0), near, large)
-    return g.select(g.less_than(x, 0.0), g.exponent(g.square(x)) * 2.0 - found, g.select(g.is_nan(x), x, found))
-
-
-@special("erfc", "special_erfc", primitive="erfc")
-def erfc(g: Graph, x: Tensor) -> Tensor:
-    """Compute erfc, 1 - erf(x), without losing digits for large x."""
-    size = g.absolute(x)
-    tail = g.exponent(-g.square(size)) * erfcx(g, g.maximum(size, 1.0))
-    outside = g.select(g.less_than(x, 0.0), 2.0 - tail, tail)
-    return g.select(g.less_than(size, 1.0), 1.0 - g.erf(x), g.select(g.is_nan(x), x, outside))
-
-
-def _inverse(g: Graph, x: Tensor, w: Tensor) -> Tensor:
-    """Compute the inverse error function at x, given w = -log(1 - x^2). In float64, two Halley steps refine the
-    result.
-    """
-    near = polynomial(g.minimum(w, 5.0) - 2.5, INVERSE_NEAR)
-    far = polynomial(g.square_root(g.minimum(g.maximum(w, 5.0), 60.0)) - 3.0, INVERSE_FAR)
-    found = g.select(g.less_than(w, 5.0), near, far) * x
-    if x.dtype.itemsize == 8:
-        for _ in range(2):
-            error = g.erf(found) - x
-            step = error * (math.sqrt(math.pi) / 2) * g.exponent(g.square(found))
-            found = found - step / (found * step + 1.0)
-    return found
-
-
-@special("erfinv", "special_erfinv", primitive="erf_inv")
-def erfinv(g: Graph, x: Tensor) -> Tensor:
-    size = g.absolute(x)
-    inside = g.less_than(size, 1.0)
-    bounded = g.select(inside, x, full(g, 0, x))
-    found = _inverse(g, bounded, -log1p_of(g, -g.square(bounded)))
-    edge = g.select(g.equal(size, 1.0), x * math.inf, full(g, math.nan, x))
-    return g.select(inside, found, edge)
-
-
-@special("special_ndtri", primitive="ndtri")
-def ndtri(g: Graph, p: Tensor) -> Tensor:
-    """Compute the quantile function of the normal distribution.
-
-    For small p, the tail is computed from p itself, so that the digits of p are preserved.
-    """
-    inside = g.logical_and(g.greater_than(p, 0.0), g.less_than(p, 1.0))
-    bounded = g.select(inside, p, full(g, 0.5, p))
-    found = _inverse(g, bounded * 2.0 - 1.0, -g.logarithm(bounded * (1.0 - bounded) * 4.0)) * math.sqrt(2)
-    low = g.select(g.equal(p, 0.0), full(g, -math.inf, p), full(g, math.nan, p))
-    return g.select(inside, found, g.select(g.equal(p, 1.0), full(g, math.inf, p), low))
-
-
-@special("special_ndtr")
-def ndtr(g: Graph, x: Tensor) -> Tensor:
-    return erfc(g, x * -math.sqrt(0.5)) * 0.5
-
-
-@special("special_log_ndtr")
-def log_ndtr(g: Graph, x: Tensor) -> Tensor:
-    t = x * math.sqrt(0.5)
-    low = g.less_than(x, -1.0)
-    far = g.logarithm(erfcx(g, -g.minimum(t, -0.5)) * 0.5) - g.square(t)
-    return g.select(low, far, log1p_of(g, erfc(g, g.maximum(t, -1.0)) * -0.5))
-
-
-# --- the gamma function and related functions -------------------------------------------------------------------------
-_LOG_SHIFT = math.log(7.5)
-
-
-@special("lgamma", "special_gammaln", primitive="lgamma")
-def lgamma(g: Graph, x: Tensor) -> Tensor:
-    """Compute log |gamma(x)|, by reflection below 1/2."""
-    reflected = g.less_than(x, 0.5)
-    z = g.select(reflected, -x, x - 1.0)
-    total = z * 0.0 + LANCZOS_BASE
-    for count, c in enumerate(LANCZOS):
-        total = total + c / (z + (count + 1.0))
-    log_t = log1p_of(g, z / 7.5) + _LOG_SHIFT
-    found = (z + 0.5 - (z + 7.5) / log_t) * log_t + g.logarithm(total) + math.log(2 * math.pi) / 2
-    size = g.absolute(x)
-    part = size - g.floor(size)
-    sine = g.logarithm(g.sin(g.minimum(part, 1.0 - part) * math.pi))
-    mirrored = g.select(g.is_finite(sine), math.log(math.pi) - sine - found, -sine)
-    plain = g.select(g.logical_or(g.equal(x, 1.0), g.equal(x, 2.0)), full(g, 0, x), found)
-    return g.select(g.is_infinite(x), full(g, math.inf, x), g.select(reflected, mirrored, plain))
-
-
-@special("digamma", "special_digamma", "special_psi", primitive="digamma")
-def digamma(g: Graph, x: Tensor) -> Tensor:
-    """Compute digamma, the derivative of log gamma(x), by reflection below 1/2.
-
-    The result is infinite at 0 and NaN at negative integers.
-    """
-    reflected = g.less_than(x, 0.5)
-    z = g.select(reflected, -x, x - 1.0)
-    top, bottom = z * 0.0, z * 0.0 + LANCZOS_BASE
-    for count, c in enumerate(LANCZOS):
-        place = z + (count + 1.0)
-        top, bottom = top - c / g.square(place), bottom + c / place
-    found = log1p_of(g, z / 7.5) + _LOG_SHIFT + top / bottom - 7.0 / (z + 7.5)
-    part = x + g.absolute(g.floor(x + 0.5))
-    mirrored = found - math.pi * g.cos(part * math.pi) / g.sin(part * math.pi)
-    whole = g.equal(x, g.floor(x))
-    pole = g.logical_and(g.less_than_or_equal_to(x, 0.0), whole)
-    edge = g.select(g.equal(x, 0.0), -1.0 / x, full(g, math.nan, x))
-    return g.select(pole, edge, g.select(reflected, mirrored, found))
-
-
-@special("special_zeta", primitive="zeta")
-def zeta(g: Graph, s: Tensor, q: Tensor) -> Tensor:
-    """Compute Hurwitz's zeta function, the sum of (q + n)^-s over n >= 0, for s > 1.
-
-    The first terms are added up, and the Euler-Maclaurin formula approximates the rest.
-    """
-    count = 12
-    # A power of a negative base is real only where the exponent s is an integer.
-    even = g.equal(g.floor(s * 0.5) * 2.0, s)
-    total = s * 0.0 + q * 0.0
-    for n in range(count):
-        base = q + float(n)
-        power = g.power(absent(g, g.equal(base, 0.0), g.absolute(base), math.inf), -s)
-        total = total + g.select(g.logical_and(g.less_than(base, 0.0), g.not_(even)), -power, power)
-    a = q + float(count)
-    power = g.power(a, -s)
-    total = total + power * a / (s - 1.0) + power * 0.5
-    factor, rising = power / a, s
-    for number, b in enumerate(BERNOULLI):
-        total = total + factor * rising * b
-        factor = factor / g.square(a)
-        rising = rising * (s + (2.0 * number + 1)) * (s + (2.0 * number + 2))
-    below, whole = g.less_than_or_equal_to(q, 0.0), g.equal(q, g.floor(q))
-    unreal = g.logical_and(g.logical_and(below, g.not_(whole)), g.not_equal(s, g.floor(s)))
-    infinite, none = full(g, math.inf, s), full(g, math.nan, s)
-    found = g.select(g.logical_and(below, whole), infinite, g.select(unreal, none, total))
-    return g.select(g.equal(s, 1.0), infinite, g.select(g.less_than(s, 1.0), none, found))
+special("special_erfcx", primitive="erfcx")(e.erfcx)
+special("erfc", "special_erfc", primitive="erfc")(e.erfc)
+special("erfinv", "special_erfinv", primitive="erf_inv")(e.erfinv)
+special("special_ndtri", primitive="ndtri")(e.ndtri)
+special("special_ndtr")(e.ndtr)
+special("special_log_ndtr")(e.log_ndtr)
+special("special_entr")(e.entr)
+special("sinc", "special_sinc")(sinc)
+special("lgamma", "special_gammaln", primitive="lgamma")(gm.lgamma)
+special("digamma", "special_digamma", "special_psi", primitive="digamma")(gm.digamma)
+special("special_zeta", primitive="zeta")(gm.zeta)
+special("igamma", "special_gammainc", primitive="igamma")(gm.igamma)
+special("igammac", "special_gammaincc", primitive="igammac")(gm.igammac)
+special("special_bessel_j0", primitive="bessel_j0")(b.j0)
+special("special_bessel_j1", primitive="bessel_j1")(b.j1)
+special("special_bessel_y0")(b.y0)
+special("special_bessel_y1")(b.y1)
+special("special_i0e", primitive="bessel_i0e")(b.i0e)
+special("special_i1e", primitive="bessel_i1e")(b.i1e)
+special("i0", "special_i0", "special_modified_bessel_i0", primitive="bessel_i0")(b.i0)
+special("i1", "special_i1", "special_modified_bessel_i1", primitive="bessel_i1")(b.i1)
+special("special_modified_bessel_k0")(b.k0)
+special("special_modified_bessel_k1")(b.k1)
+special("special_scaled_modified_bessel_k0")(b.k0e)
+special("special_scaled_modified_bessel_k1")(b.k1e)
+special("special_spherical_bessel_j0", primitive="spherical_bessel_j0")(b.spherical_j0)
+special("special_airy_ai")(b.airy_ai)
 
 
 @aten("polygamma", "special_polygamma")
 def polygamma(call: Call, n: int, x: Tensor) -> Tensor:
-    """Compute polygamma, the n-th derivative of digamma, as (-1)^(n + 1) n! zeta(n + 1, x)."""
-    g, kind = call.g, float32 if call.dtype.itemsize == 2 else call.dtype
-    x = call.cast(x, kind)
-    if n == 0:
-        return call.cast(digamma(g, x), call.dtype)
-    scale = math.factorial(n) * (1.0 if n % 2 else -1.0)
-    found = zeta(g, g.broadcast_to(full(g, n + 1, x), list(x.shape or ())), x) * scale
-    return call.cast(found, call.dtype)
-
-
-def _share_of_gamma(g: Graph, a: Tensor, x: Tensor, upper: bool) -> Tensor:
-    """Compute a regularized incomplete gamma function.
-
-    A power series is used for x below 1 or below a, and a continued fraction elsewhere.
-    """
-    epsilon = 2.0**-53 if a.dtype.itemsize == 8 else 2.0**-24
-    valid = g.logical_and(g.greater_than(a, 0.0), g.greater_than(x, 0.0))
-    valid = g.logical_and(valid, g.logical_and(g.is_finite(a), g.is_finite(x)))
-    by_series = g.logical_or(g.less_than(x, 1.0), g.less_than(x, a))
-    shape = list((x + a).shape or ())
-    one, two = (g.broadcast_to(g.select(valid, v, full(g, 1, v)), shape) for v in (a, x))
-    low = g.select(by_series, two, full(g, 0.5, x))
-    high = g.select(by_series, one + 1.0, two)
-    limit = g.constant(2000, (), "int32")
-
-    def any_of(mask: Tensor, count: Tensor) -> Tensor:
-        return g.logical_and(g.reshape(g.reduction_or(g.reshape(mask, [-1]), [0]), ()), g.less_than(count, limit))
-
-    def series_goes_on(count: Tensor, r: Tensor, term: Tensor, total: Tensor) -> Any:
-        return any_of(g.greater_than(term, total * epsilon), count), [count, r, term, total]
-
-    def series_step(count: Tensor, r: Tensor, term: Tensor, total: Tensor) -> list[Tensor]:
-        r = r + 1.0
-        term = term * low / r
-        return [count + 1, r, term, total + term]
-
-    zero, ones = g.constant(0, (), "int32"), g.constant(1, shape, a.dtype)
-    total = g.while_([zero, one, ones, ones], series_goes_on, series_step)[3]
-
-    # Evaluate a continued fraction by Lentz's method. The denominators are b_0 = x + 1 - a and b_n = b_(n - 1) + 2, and
-    # the numerators are -n (n - a).
-    def fraction_goes_on(count: Tensor, b: Tensor, c: Tensor, d: Tensor, h: Tensor, moved: Tensor) -> Any:
-        return any_of(g.greater_than(moved, epsilon), count), [count, b, c, d, h]
-
-    def fraction_step(count: Tensor, b: Tensor, c: Tensor, d: Tensor, h: Tensor) -> list[Tensor]:
-        n = g.cast(count, a.dtype) + 1.0
-        over = -n * (n - one)
-        b = b + 2.0
-        d = g.reciprocal(_away(g, over * d + b))
-        c = _away(g, b + over / c)
-        return [count + 1, b, c, d, h * c * d, g.absolute(c * d - 1.0)]
-
-    b = _away(g, high + 1.0 - one)
-    start = [zero, b, g.constant(1e30, shape, a.dtype), g.reciprocal(b), g.reciprocal(b), ones]
-    fraction = g.while_(start, fraction_goes_on, fraction_step)[4]
-    logarithm = one * g.logarithm(two) - two - lgamma(g, one)
-    scale = g.exponent(logarithm)
-    below, above = scale * total / one, scale * fraction
-    found = g.select(by_series, 1.0 - below, above) if upper else g.select(by_series, below, 1.0 - above)
-    zero_, full_ = full(g, 0.0, a), full(g, 1.0, a)
-    none = g.logical_or(g.less_than(a, 0.0), g.less_than(x, 0.0))
-    none = g.logical_or(none, g.logical_and(g.equal(a, 0.0), g.equal(x, 0.0)))
-    none = g.logical_or(none, g.logical_or(g.is_nan(a), g.is_nan(x)))
-    none = g.logical_or(none, g.logical_and(g.is_infinite(a), g.is_infinite(x)))
-    # At these elements, the lower function is 1 and the upper function is 0.
-    everything = g.logical_or(g.equal(a, 0.0), g.is_infinite(x))
-    edge = g.select(everything, zero_ if upper else full_, full_ if upper else zero_)
-    edge = g.select(none, full(g, math.nan, a), edge)
-    return g.select(valid, found, edge)
-
-
-def _away(g: Graph, x: Tensor) -> Tensor:
-    return absent(g, g.equal(x, 0.0), x, 1e-30)
-
-
-@special("igamma", "special_gammainc", primitive="igamma")
-def igamma(g: Graph, a: Tensor, x: Tensor) -> Tensor:
-    return _share_of_gamma(g, a, x, False)
-
-
-@special("igammac", "special_gammaincc", primitive="igammac")
-def igammac(g: Graph, a: Tensor, x: Tensor) -> Tensor:
-    return _share_of_gamma(g, a, x, True)
-
-
-@special("sinc", "special_sinc")
-def sinc(g: Graph, x: Tensor) -> Tensor:
-    zero = g.equal(x, 0.0)
-    t = absent(g, zero, x, 1.0) * math.pi
-    return g.select(zero, full(g, 1, x), g.sin(t) / t)
-
-
-@special("special_entr")
-def entr(g: Graph, x: Tensor) -> Tensor:
-    """Compute -x log(x). The result is 0 at 0."""
-    inside = g.greater_than(x, 0.0)
-    found = -x * g.logarithm(g.select(inside, x, full(g, 1, x)))
-    outside = g.select(g.equal(x, 0.0), full(g, 0, x), full(g, -math.inf, x))
-    return g.select(g.is_nan(x), x, g.select(inside, found, outside))
+    x = call.cast(x, float32 if call.dtype.itemsize == 2 else call.dtype)
+    return call.cast(gm.polygamma_of(call.g, n, x), call.dtype)

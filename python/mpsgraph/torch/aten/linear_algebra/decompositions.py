@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from ...._core import Tensor
+from ....numpy import _matrices as m_
 from .._table import Call, aten
-from . import _matrices as m_
 
 
 def nothing(call: Call) -> list[Tensor]:
@@ -111,7 +111,7 @@ def qr(call: Call, a: Tensor, mode: str = "reduced") -> Any:
 
 @aten("geqrf")
 def geqrf(call: Call, a: Tensor) -> Any:
-    return nothing(call) if m_.empty(a) else _shaped(call, *m_.reflections(call.g, m_.flat(call.g, a)))
+    return nothing(call) if m_.empty(a) else _shaped(call, *m_.reflections(call.g, m_.flat(call.g, a))[:2])
 
 
 @aten("linalg_householder_product")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...._core import Tensor
+from ....numpy import _matrices as m_
 from .._table import Call, aten
-from . import _matrices as m_
 from .decompositions import _shaped, nothing
 
 
@@ -76,18 +76,6 @@ def cholesky_inverse(call: Call, factor: Tensor, upper: bool = False) -> Tensor:
     return g.reshape(_of_cholesky(call, flat, m_.eye(g, batch, n, flat)), call.shape)
 
 
-def lu_solved(call: Call, factors: Tensor, order: Tensor, b: Tensor, adjoint: bool) -> Tensor:
-    """Solve P L U x = b, given an LU factorization, or (P L U)^H x = b if `adjoint` is set."""
-    g = call.g
-    p = m_.permutation(g, order, factors)
-    if not adjoint:
-        first = m_.solved(g, factors, g.matrix_multiplication(g.swap_axes(p, 1, 2), b), True, True)
-        return m_.solved(g, factors, first, False)
-    turned = m_.adjoint(g, factors)
-    first = m_.solved(g, turned, b, True)
-    return g.matrix_multiplication(p, m_.solved(g, turned, first, False, True))
-
-
 @aten("linalg_lu_solve")
 def lu_solve(
     call: Call, factors: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False
@@ -100,7 +88,7 @@ def lu_solve(
     rows = g.reshape(pivots, [*m_.sizes(pivots), 1])
     batch, (factors, b, rows) = _together(call, factors, b, rows)
     order = m_.order_of(g, g.reshape(rows, m_.sizes(rows)[:2]), m_.sizes(factors)[1])
-    x = lu_solved(call, factors, order, b, adjoint)
+    x = m_.lu_solved(call.g, factors, order, b, adjoint)
     return g.reshape(x if left else m_.adjoint(g, x), call.shape)
 
 
@@ -125,7 +113,7 @@ def solve(call: Call, a: Tensor, b: Tensor, *, left: bool = True, check_errors: 
     if not left:
         right = m_.adjoint(g, right)
     batch, (one, places, right) = _together(call, wide, places, right)
-    x = lu_solved(call, one, g.reshape(places, m_.sizes(places)[:2]), right, not left)
+    x = m_.lu_solved(call.g, one, g.reshape(places, m_.sizes(places)[:2]), right, not left)
     x = x if left else m_.adjoint(g, x)
     return _shaped(call, x, factors, pivots, failed)
 
@@ -137,19 +125,12 @@ def inverse(call: Call, a: Tensor, *, check_errors: bool = False) -> Any:
     g, flat = call.g, m_.flat(call.g, a)
     batch, n, _ = m_.sizes(flat)
     factors, order, _, failed = m_.lu(g, flat)
-    return _shaped(call, lu_solved(call, factors, order, m_.eye(g, batch, n, flat), False), failed)
+    return _shaped(call, m_.lu_solved(call.g, factors, order, m_.eye(g, batch, n, flat), False), failed)
 
 
 def _determinant(call: Call, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Factorize matrices by LU. Return the diagonal of U, the sign of the permutation, the factors and the pivots."""
-    g = call.g
-    factors, _, pivots, _ = m_.lu(g, m_.flat(g, g.swap_axes(a, -2, -1) if _turned(call, a) else a))
-    batch, n, _ = m_.sizes(factors)
-    diagonal = g.reshape(g.reduction_sum(factors * m_.eye(g, 1, n, factors), 2), [batch, n])
-    exchanged = g.not_equal(pivots, g.constant(np.arange(1, n + 1, dtype=np.int32).reshape(1, n)))
-    odd = g.modulo(g.reduction_sum(g.cast(exchanged, "int32"), 1), 2)
-    sign = g.reshape(1.0 - 2.0 * g.cast(odd, "float32"), [batch])
-    return diagonal, g.cast(sign, a.dtype), factors, pivots
+    return m_.determinant_parts(call.g, m_.flat(call.g, call.g.swap_axes(a, -2, -1) if _turned(call, a) else a))
 
 
 @aten("_linalg_det")
@@ -177,25 +158,7 @@ def sign_and_logarithm(call: Call, a: Tensor) -> Any:
 
 @aten("linalg_matrix_exp")
 def matrix_exp(call: Call, a: Tensor) -> Tensor:
-    """Compute exp(a) by scaling and squaring: evaluate the Taylor series of a / 2^s, whose norm is at most 1, and
-    square it s times.
-    """
     g = call.g
     if m_.empty(a):
         return nothing(call)[0]
-    flat = m_.flat(g, a)
-    batch, n, _ = m_.sizes(flat)
-    norm = g.reduction_maximum(g.reduction_sum(g.absolute(flat), 1), 2)
-    halvings = g.ceil(g.logarithm_base2(g.maximum(norm, 1.0)))
-    part = flat * g.cast(g.exponent_base2(-halvings), flat.dtype)
-    found = term = m_.eye(g, batch, n, flat)
-    for power in range(1, 25 if a.dtype.itemsize > 8 or a.dtype.name == "float64" else 15):
-        term = g.matrix_multiplication(term, part) * m_.number(g, 1 / power, flat)
-        found = found + term
-    count = g.cast(halvings, "int32")
-    most = g.reshape(g.reduction_maximum(count, [0, 1, 2]), ())
-
-    def square(k: Tensor, x: Tensor) -> Tensor:
-        return g.select(g.less_than(k, count), g.matrix_multiplication(x, x), x)
-
-    return g.reshape(g.for_(0, most, 1, initial=[found], body=square)[0], call.shape)
+    return g.reshape(m_.exponential(g, m_.flat(g, a)), call.shape)
