@@ -14,7 +14,8 @@
 #   make fuzz      libFuzzer under AddressSanitizer, and mutated files for the importers; TARGET=json SECONDS=600
 #   make coverage  line coverage of the Metal backend
 #   make conformance  PyTorch's and ONNX's cases, newly drawn at random
-#   make apple     compile and link the whole build for macOS on any machine; APPLE="--only metal": that backend
+#   make arm       cross-compile the wheel and the C++ tests for 64-bit Arm, and test both under qemu
+#   make apple     compile and link the build for macOS, arm64 and x86_64, on any machine; APPLE="--only metal"
 #   make clean     remove everything that was built
 #
 # `make test` runs these parts one after the other; each can be run alone and builds what it needs:
@@ -31,6 +32,8 @@
 #   make test-jax      JAX programs, with some of JAX's own test harnesses (tests/jax_and_xla)
 #   make test-onnxruntime  exported ONNX files in ONNX Runtime (tests/onnx_runtime)
 #   make test-coreml   Core ML models compared with PyTorch (tests/coreml)
+#   make test-lm       language models compared with transformers (tests/lm)
+#   make test-array-api  data-apis/array-api-tests over mpsgraph.numpy; SUITE=its folder (tests/array_api/README.md)
 #   make test-distributed  several processes that train together (tests/distributed)
 #   make test-swift    the Swift package and its tests; needs Swift 6
 #
@@ -51,6 +54,7 @@ BUILD   ?= build/release
 DEMO    ?=
 BENCH   ?=
 APPLE   ?=
+ARM     ?=
 FOLDER    ?=
 WORKERS ?= logical
 PEERS   := .venv-bench
@@ -60,11 +64,13 @@ JAX     := .venv-jax
 MPI     := .venv-distributed
 ORT     := .venv-onnxruntime
 COREML  := .venv-coreml
+LM      := .venv-lm
+ARRAYS  := .venv-array-api
 RANDOM  ?=
 
 BIN := $(VENV)/bin
 # Where the package is installed, for other environments to import it from.
-PURELIB = $(CURDIR)/$$($(BIN)/python -c 'import os, sysconfig; print(os.path.relpath(sysconfig.get_path("purelib")))')
+PURELIB = $$($(abspath $(BIN))/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 # Includes directories: removing a file changes its directory.
 SOURCES := $(shell find include src python cmake -not -name '*.pyc' -not -name '__pycache__') \
            CMakeLists.txt pyproject.toml README.md LICENSE
@@ -74,9 +80,9 @@ CXX_FILES = $(shell find include src tests -name '*.cpp' -o -name '*.h' -o -name
 PARTS := test-project test-cpp test-mock test-cpu test-metal
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: build tools demo test $(PARTS) test-torch test-jax test-onnxruntime test-coreml test-distributed test-swift \
-        test-slow test-systems bench conformance lint format stubs docs site sanitize fuzz fuzz-build coverage apple \
-        mock clean
+.PHONY: build tools demo test $(PARTS) test-torch test-jax test-onnxruntime test-coreml test-lm test-array-api \
+        test-distributed test-swift test-slow test-systems bench conformance lint format stubs docs site sanitize \
+        fuzz fuzz-build coverage apple mock clean arm
 
 build: $(VENV)/installed
 
@@ -178,7 +184,7 @@ test-slow: mock $(TOOLS)
 	  -m slow tests/metal
 
 # Other libraries are in environments of their own. PyTorch is fastest with tcmalloc, if that can be installed.
-PEER_torch := torch==2.13.0 numpy
+PEER_torch := torch==2.13.0 numpy transformers==5.24.0 peft==0.21.2
 PEER_jax   := jax==0.10.2
 PEER_mlx   := mlx==0.32.4 mlx-cpu==0.32.4 numpy
 PEER_onnx  := onnxruntime==1.32.0 openvino==2026.4.1 onnx==1.23.2
@@ -264,6 +270,34 @@ $(COREML)/installed:
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
 	  coremltools==9.0 torch==2.13.0 "numpy<2.4" scikit-learn
+	touch $@
+
+# Language models, in an environment with PyTorch and transformers.
+test-lm: build $(TOOLS) $(LM)/installed
+	PYTHONPATH=$(PURELIB) $(TOGETHER) $(LM)/bin/python -m pytest -m "not slow" tests/lm
+
+$(LM)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
+	  torch==2.13.0 transformers==5.24.0 tokenizers safetensors gguf==0.19.0 jinja2 openai numpy peft==0.21.2
+	touch $@
+
+# The test suite of the Python array API standard, whose folder SUITE names; the repository has no copy. It runs
+# EXAMPLES examples of each test, from another seed each time. SUITE_OPTIONS are options of pytest, such as -k fft.
+SUITE         ?=
+EXAMPLES      ?= 100
+SUITE_OPTIONS ?=
+test-array-api: build $(ARRAYS)/installed
+	@test -d "$(SUITE)/array_api_tests" || { echo "SUITE must be a folder of data-apis/array-api-tests with its \
+	submodule: make $@ SUITE=../array-api-tests (see tests/array_api/README.md)"; exit 2; }
+	cd "$(SUITE)" && PYTHONPATH=$(PURELIB) ARRAY_API_TESTS_MODULE=mpsgraph.numpy $(TOGETHER) \
+	  $(CURDIR)/$(ARRAYS)/bin/python -m pytest array_api_tests -n $(WORKERS) -W ignore --disable-deadline \
+	  --max-examples $(EXAMPLES) --skips-file $(CURDIR)/tests/array_api/skips.txt $(SUITE_OPTIONS)
+
+$(ARRAYS)/installed:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet \
+	  numpy pytest pytest-json-report pytest-xdist psutil "hypothesis>=6.151" "ndindex>=1.8"
 	touch $@
 
 # Several processes that train together, in an environment with MPI. Each computes with one thread.
@@ -373,7 +407,12 @@ coverage: build $(TOOLS)
 apple: $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/apple/apple_target.py $(APPLE)
 
+# Needs qemu-user-static, and a Python of the version that tests/arm/arm_target.py names. ARM="--only cpp test_gemm",
+# for example, runs one file of the C++ tests.
+arm: $(TOOLS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/arm/arm_target.py $(ARM)
+
 clean:
-	rm -rf build $(VENV) $(PEERS) $(TORCH) $(SITE) $(JAX) $(MPI) $(ORT) $(COREML)
+	rm -rf build $(VENV) $(PEERS) $(TORCH) $(SITE) $(JAX) $(MPI) $(ORT) $(COREML) $(LM) $(ARRAYS)
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

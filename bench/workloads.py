@@ -12,7 +12,10 @@ W9   single operations
 W10  one token from a GPT with a key/value cache
 W11  attention with its gradients
 W12  language models with an embedding and an LSTM, training
+W13  an adapter of a transformer of 98M parameters, training
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +93,13 @@ W11_DROPOUT = 0.1
 W12_BATCH, W12_STEPS = 32, 64
 W12_MODELS = {"words": (1000, 512, 512), "characters": (96, 64, 384)}  # Number of tokens, embedding size, hidden units.
 W12_RATE = 1e-3  # Learning rate of Adam.
+
+W13_BATCH, W13_STEPS, W13_RANK = 4, 512, 8
+W13_MODEL: dict[str, Any] = {
+    "model_type": "llama", "vocab_size": 16384, "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 12,
+    "num_attention_heads": 12, "max_position_embeddings": 1024, "tie_word_embeddings": True,
+}  # fmt: skip
+W13_RATE = 1e-3  # Learning rate of AdamW.
 
 
 def w11_mask(positions: int) -> np.ndarray:

@@ -136,7 +136,6 @@ def draw(path: Path, way: np.ndarray, history: mg.History) -> None:
     axes.set_yticklabels([f"{i}" for i in shown])
     axes.set(title="from noise to digits", ylabel="moves")
     axes = history.plot(right.subplots(), smoothing=0.98)
-    axes.set(ylim=(0, 3 * history.loss[-1] if len(history.loss) > 100 else None))
     figure.savefig(path, dpi=90)
 
 

@@ -131,21 +131,22 @@ def load(path: Path) -> tuple[GPT, Alphabet]:
 def write(model: GPT, alphabet: Alphabet, options: argparse.Namespace) -> None:
     """Print the prompt and its continuation as it is generated, then the time per character."""
     start = alphabet.encode(options.start)
-    generator = nn.Generator(model, max_length=len(start) + options.length, rows=options.beams or 1, seed=options.seed)
+    generator = nn.Generator(model, max_length=WINDOW, rows=options.beams or 1, seed=options.seed)
     print(options.start, end="")
-    if options.beams:
-        print(alphabet.decode(generator.beam_search(start, options.length)[0][len(start) :]))
-        return
-    times = []
-    steps = generator.stream(
-        start[None], options.length, temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
-    )
-    for code in steps:
-        times.append(time.perf_counter())
-        sys.stdout.write(alphabet.decode(code))
-        sys.stdout.flush()
+    how = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
+    times, left = [], options.length
+    while left > 0:  # The network was trained on WINDOW characters, so continue from the last half of them.
+        start = start[-WINDOW // 2 :]
+        count = min(left, WINDOW - len(start))
+        found = generator.beam_search(start, count)[0][len(start) :] if options.beams else None
+        for code in generator.stream(start[None], count, **how) if found is None else found[:, None]:
+            start = np.append(start, code)
+            times.append(time.perf_counter())
+            sys.stdout.write(alphabet.decode(code))
+            sys.stdout.flush()
+        left -= count
     print()
-    if len(times) > 2:
+    if len(times) > 2 and not options.beams:
         print(f"{np.median(np.diff(times)) * 1e3:.2f} ms per character", file=sys.stderr)
 
 

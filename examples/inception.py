@@ -175,10 +175,10 @@ def main(arguments=None):
     accuracy = float((test.argmax(1) == labels[1500:].argmax(1)).mean())
     print(f"Test    accuracy {100 * accuracy:.2f}% on {len(test)} digits, with moving averages")
     options.output.mkdir(parents=True, exist_ok=True)
-    draw(options.output / "inception.png", losses, images[1500:1516], test[:16].argmax(1))
+    draw(options.output / "inception.png", losses, images[1500:1516], test[:16].argmax(1), labels[1500:1516].argmax(1))
 
 
-def draw(path, losses, images, predicted):
+def draw(path, losses, images, predicted, expected):
     figure = require("matplotlib.figure", "demo", "the picture").Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     left.plot(losses, color="tab:blue")
@@ -186,8 +186,9 @@ def draw(path, losses, images, predicted):
     framed = np.pad(images, ((0, 0), (2, 2), (4, 2)))
     right.imshow(framed.reshape(4, 4, 12, 14).transpose(0, 2, 1, 3).reshape(48, 56), cmap="gray_r")
     for i, digit in enumerate(predicted):
-        right.text(i % 4 * 14 + 1, i // 4 * 12 + 7, str(digit), color="tab:red", weight="bold")
-    right.set(title="test digits and predictions", xticks=[], yticks=[])
+        color = "tab:green" if digit == expected[i] else "tab:red"
+        right.text(i % 4 * 14 + 1, i // 4 * 12 + 7, str(digit), color=color, weight="bold")
+    right.set(title="test digits and predictions, wrong ones in red", xticks=[], yticks=[])
     figure.savefig(path, dpi=110)
     print(f"Wrote   {path}")
 

@@ -36,6 +36,8 @@ def complete(stub: str) -> str:
     stub = re.sub(
         r"(: )([\w.]+)( = None\b)", lambda m: m[0] if m[2] == "typing.Any" else f"{m[1]}{m[2]} | None{m[3]}", stub
     )
+    # Type checkers report unknown attributes, which raise errors.
+    stub = re.sub(r"    def __getattr__\(self, name: str\) -> [\w.]+:\n        \.\.\.\n", "", stub)
     for bare, full in [
         ("tuple", "tuple[typing.Any, ...]"),
         ("dict", "dict[str, typing.Any]"),

@@ -124,6 +124,34 @@ def network(mode: str, name: str) -> Step:
     )
 
 
+def w13(mode: str) -> Step:
+    import peft
+    import transformers
+
+    options = {key: value for key, value in sizes.W13_MODEL.items() if key != "model_type"}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**options, attn_implementation="sdpa"))
+    adapter = peft.LoraConfig(r=sizes.W13_RANK, lora_alpha=2 * sizes.W13_RANK, target_modules=["q_proj", "v_proj"])
+    model = peft.get_peft_model(model, adapter)
+    tokens = torch.randint(0, sizes.W13_MODEL["vocab_size"], (sizes.W13_BATCH, sizes.W13_STEPS + 1))
+    given, following = tokens[:, :-1], tokens[:, 1:].flatten()
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=sizes.W13_RATE, fused=mode == "eager")
+
+    def forward() -> Tensor:
+        return F.cross_entropy(model(given, use_cache=False).logits.flatten(0, 1), following)
+
+    forward = torch.compile(forward) if mode == "compile" else forward
+
+    def step() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        loss = forward()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
 def training_step(mode: str, model: nn.Module, loss_of: Loss, rate: float, adam: bool) -> Step:
     if mode == "compile step":
         return whole_step(model, loss_of, rate, adam)
@@ -413,6 +441,7 @@ WORKLOADS = {
     "W8 bfloat16 batch 1": lambda mode: w8(mode, 1),
     "W8 bfloat16 batch 64": lambda mode: w8(mode, 64),
     "W10": w10,
+    "W13": w13,
     "busy tabular": lambda mode: perceptron(mode, sizes.BUSY_TABULAR, sizes.BUSY_BATCH, sizes.BUSY_RATE),
     "busy mobile": busy_mobile,
     "busy text": busy_text,

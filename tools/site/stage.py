@@ -23,16 +23,30 @@ DOCS = ROOT / "docs"
 NAVIGATION = {
     "Start": ["install.md", "quickstart.md", "from_pytorch.md", "from_keras.md", "examples/README.md"],
     "Guides": [
-        *("training.md", "data.md", "guides/layers.md", "guides/losses.md", "guides/steps.md"),
-        *("guides/checkpoints.md", "weights.md", "mixed_precision.md", "debugging.md", "profiler.md"),
+        *(
+            "numpy.md",
+            "transforms.md",
+            "training.md",
+            "data.md",
+            "guides/layers.md",
+            "guides/losses.md",
+            "guides/steps.md",
+        ),
+        *("guides/checkpoints.md", "weights.md", "language_models.md", "fine_tuning_language_models.md"),
+        *("mixed_precision.md", "memory.md", "debugging.md"),
+        "profiler.md",
+        *("guides/fine_tuning.md", "guides/reinforcement.md", "guides/custom_gradients.md", "guides/sweeps.md"),
         *("guides/deployment.md", "packages.md", "inference.md", "tool.md", "metal.md", "selftest.md"),
         *("custom_operations.md", "distributed.md", "troubleshooting.md"),
     ],
     "Other programs": [
         *("torch.md", "jax.md", "xla.md", "onnx.md", "coreml.md", "c.md", "cpp.md", "swift.md", "nngraph.md"),
     ],
+    "Apple's talks": [
+        *("talks/wwdc18.md", "talks/wwdc20.md", "talks/wwdc22.md", "talks/wwdc23.md", "talks/nsspain23.md"),
+    ],
     "Reference": ["reference/index.md", "layers.md", "operations.md", "compatibility.md"],
-    "Numbers": ["performance.md", "measurements.md", "metal-steps.md"],
+    "Numbers": ["comparison.md", "performance.md", "measurements.md", "metal-steps.md"],
     "Project": [
         *("project/CHANGELOG.md", "project/ARCHITECTURE.md", "project/CONTRIBUTING.md", "project/tests.md"),
         *("decisions/README.md",),

@@ -7,7 +7,7 @@ missing here, `reference.py` raises an error instead of using the file's name as
 from __future__ import annotations
 
 CORE = {
-    "Graphs": ("Graph", "Tensor", "Operation", "parse"),
+    "Graphs": ("Graph", "Tensor", "Operation", "parse", "Pooling2DDescriptor", "Pooling4DDescriptor"),
     "Training": ("Trainer", "History", "StepResult"),
     "Saved models": ("Model", "load", "save"),
     "Arrays and element types": ("NDArray", "tensor_data", "asarray", "from_dlpack", "copy_count", "DType"),
@@ -26,6 +26,16 @@ VALUES = "Constants and types"
 """The section of names that are values: type aliases, constants, policies."""
 
 ROOMS = {
+    "mpsgraph.numpy": {
+        "creation": "Creation and conversion",
+        "elementwise": "Element-wise functions",
+        "products": "Matmuls and tensor products",
+        "manipulation": "Shapes",
+        "operation": "Programs",
+        "promotion": "Dtypes",
+        "searching": "Searching, sorting, sets, and indexing",
+        "statistics": "Reductions",
+    },
     "mpsgraph.custom": {
         "compiling": "Compilation",
         "operation": "Custom operations",
@@ -42,9 +52,24 @@ ROOMS = {
         "stored": "Stored data sets",
         "texts": "Text",
     },
+    "mpsgraph.lm": {
+        "adapters": "Adapters",
+        "architecture": "Architecture",
+        "datasets": "Fine-tuning data",
+        "decoder": "Models",
+        "files": "Loading and saving",
+        "generation": "Generation",
+        "peft": "Adapters",
+        "prompt_cache": "Generation",
+        "quantization": "Quantized weights",
+        "sampling": "Generation",
+        "server": "Serving",
+        "tokenizer": "Tokenizers",
+    },
     "mpsgraph.nn": {
         "activations": "Activations",
         "activations_piecewise": "Activations",
+        "adapters": "Adapters",
         "attention": "Attention",
         "augmentation": "Augmentation",
         "convolution": "Convolution",
@@ -53,13 +78,17 @@ ROOMS = {
         "generation": "Text generation",
         "key_value_cache": "Key-value caches",
         "layers": "Linear layers, dropout, and containers",
+        "checkpointing": "Modules",
         "masks": "Masks",
         "module": "Modules",
         "normalization": "Normalization",
         "pooling": "Pooling",
         "positions": "Positional encodings",
+        "quantized": "Quantized layers",
         "recurrent": "Recurrent layers",
         "resampling": "Resampling",
+        "rotary": "Positional encodings",
+        "sequential": "Linear layers, dropout, and containers",
         "transformer": "Transformers",
         "weights.files": "Weights from other libraries",
         "weights.pytorch": "Weights from other libraries",
