@@ -2739,9 +2739,9 @@ def exit_limits() -> None:
     """
     Remove the limits that were applied last.
     """
-def expanded(graph: Graph, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = ()) -> dict[str, typing.Any]:
+def expanded(graph: Graph, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), *, keep_attention: bool = False) -> dict[str, typing.Any]:
     """
-    Extract the operations that targets depend on into a new graph with static shapes and without composite operations. `feeds` are placeholders with (dtype, shape). Return the graph, its feeds, targets, and variables, and source_variables, the matching variables of the original graph. Raises UnsupportedError if shapes depend on values.
+    Extract the operations that targets depend on into a new graph with static shapes and without composite operations, except half-precision attention without a mask if keep_attention. `feeds` are placeholders with (dtype, shape). Return the graph, its feeds, targets, and variables, and source_variables, the matching variables of the original graph. Raises UnsupportedError if shapes depend on values.
     """
 def from_dlpack(array: typing.Any) -> NDArray:
     """

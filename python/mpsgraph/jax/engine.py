@@ -21,9 +21,13 @@ from .._dtypes import as_dtype
 from .._optional import require
 from ..errors import GraphError, OutOfRangeError, ShapeError, TimeoutError
 from ..graph import Graph
+from ..training.engine import DeviceArray
 from .functions import PRECISIONS, Program, guarded
 
 jax: Any = require("jax", "jax", "mpsgraph.jax.Engine")
+
+
+_ATTENTION = ("auto", "cudnn", "xla", "composed")
 
 
 class Engine:
@@ -42,6 +46,9 @@ class Engine:
             Defaults to "highest".
         loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
             Defaults to 0.
+        attention: How half-precision attention without a mask operand and dropout is computed: "cudnn", which stores no
+            scores, "xla", or "composed" from matmuls and a softmax in float32. Defaults to "auto": "cudnn" on NVIDIA
+            GPUs since Ampere, else "composed".
 
     Raises:
         GraphError: If an argument is invalid, or data_axis or shardings are given without a mesh.
@@ -60,6 +67,7 @@ class Engine:
         shardings: Mapping[str, Any] | None = None,
         precision: str = "highest",
         loop_limit: int = 0,
+        attention: str = "auto",
     ) -> None:
         if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
             raise GraphError(f"[jax.Engine] mesh must be a jax.sharding.Mesh, got {shown(mesh)}")
@@ -75,6 +83,18 @@ class Engine:
                 f"[jax.Engine] data_axis must be one of the mesh axes {mesh.axis_names}, got '{self.data_axis}'"
             )
         self.shardings = dict(shardings or {})
+        if attention not in _ATTENTION:
+            raise GraphError(f"[jax.Engine] attention must be one of {', '.join(_ATTENTION)}, got {shown(attention)}")
+        self.attention = attention
+
+    @property
+    def attention_implementation(self) -> str | None:
+        """The implementation of jax.nn.dot_product_attention to use, or None if attention is composed."""
+        if self.attention != "auto":
+            return None if self.attention == "composed" else self.attention
+        device = jax.devices()[0] if self.mesh is None else self.mesh.devices.flat[0]
+        capability = getattr(device, "compute_capability", None)
+        return "cudnn" if device.platform == "gpu" and capability and float(capability) >= 8 else None
 
     def on(self, graph: Graph) -> Runner:
         """Return a runner for a graph, starting from the current values of its variables.
@@ -132,6 +152,37 @@ class Engine:
                 )
             return self.whole
         return jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(self.data_axis))
+
+    def on_device(self, batch: Any) -> Any:
+        """Copy a batch to the devices once, for steps that use it again or that should not wait for the copy.
+
+        Args:
+            batch: An array, or a tuple, list, or dict of arrays, whose first axis is the batch. With several hosts,
+                each passes its own part.
+
+        Returns:
+            The same structure of arrays, to be passed to `Trainer.train_step`.
+
+        Raises:
+            ShapeError: If there are several hosts and the batch cannot be split evenly.
+
+        Example:
+            >>> engine = mg.jax.Engine()
+            >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse", engine=engine)
+            >>> batch = engine.on_device((np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)))
+            >>> float(trainer.train_step(*batch)) > float(trainer.train_step(*batch))
+            True
+        """
+        if isinstance(batch, Mapping):
+            return {key: self.on_device(value) for key, value in batch.items()}
+        if isinstance(batch, (tuple, list)):
+            return type(batch)(self.on_device(value) for value in batch)
+        value = batch.numpy() if isinstance(batch, NDArray) else np.asarray(batch)
+        hosts = jax.process_count() if self.mesh is not None else 1
+        shape = (value.shape[0] * hosts, *value.shape[1:]) if value.ndim else ()
+        with jax.enable_x64(True) if value.dtype.itemsize == 8 else nullcontext():
+            made = self.placed(value, self.feed_sharding(shape, True), True)
+        return DeviceArray(made, value.dtype, value.shape)
 
     def placed(self, value: Any, sharding: Any, is_part: bool = False) -> Any:
         """Place an array according to a sharding.
@@ -273,7 +324,9 @@ class Prepared:
         }
         self._feeds = [engine.feed_sharding(shape, part) for part, (_, shape) in zip(
             self._parts, whole.values(), strict=True)]  # fmt: skip
-        self.program = program = Program(runner.graph, whole, targets, operations)
+        self.program = program = Program(
+            runner.graph, whole, targets, operations, engine.attention_implementation
+        )
         by_name = {v.name: v for v in runner.graph.variables}
         read = [name for name in program.variables if name not in program.assigned]
         self._assigned, self._read = ([by_name[n] for n in names] for names in (program.assigned, read))
@@ -306,7 +359,9 @@ class Prepared:
         """
         engine, runner = self.runner.engine, self.runner
         feeds = [
-            engine.placed(value.numpy() if isinstance(value, NDArray) else value, sharding, part)
+            value.value
+            if isinstance(value, DeviceArray)
+            else engine.placed(value.numpy() if isinstance(value, NDArray) else value, sharding, part)
             for value, sharding, part in zip(inputs, self._feeds, self._parts, strict=True)
         ]
         return runner.values(self._assigned), runner.values(self._read), feeds

@@ -33,6 +33,9 @@ _WIDE = ("int64", "uint64", "float64", "complex128")
 class Program:
     """Part of a graph that a JAX function computes: the operations that the targets depend on, specialized for the
     feeds.
+
+    `attention` is the implementation of jax.nn.dot_product_attention that computes half-precision attention without a
+    mask, or None to compute it from matmuls and softmax.
     """
 
     def __init__(
@@ -41,8 +44,12 @@ class Program:
         feeds: Mapping[Tensor, tuple[Any, tuple[int, ...]]],
         targets: Sequence[Tensor],
         operations: Sequence[Operation] = (),
+        attention: str | None = None,
     ) -> None:
-        made = _core.expanded(graph, dict(feeds), list(targets), list(operations))
+        self._attention = attention
+        made = _core.expanded(
+            graph, dict(feeds), list(targets), list(operations), keep_attention=attention is not None
+        )
         self._graph, self._feeds, self._targets = made["graph"], made["feeds"], made["targets"]
         self._variables, self.variables = made["variables"], [v.name for v in made["source_variables"]]
         self.operations: list[Operation] = self._graph.operations
@@ -75,9 +82,10 @@ class Program:
         """
         jnp = jax.numpy
         values = [jnp.asarray(state[name]) for name in self.variables]
-        trace = Trace(self._variables, [*values, jnp.zeros((), np.bool_)], precision, loop_limit)
+        trace = Trace(self._variables, [*values, jnp.zeros((), np.bool_)], precision, loop_limit, self._attention)
         trace.values.update(zip(self._feeds, map(jnp.asarray, feeds), strict=True))
-        trace.run(self.operations)
+        loss = self._targets[0] if self.assigned and self._targets else None
+        trace.run_program(self.operations, loss)
         found = dict(zip(self.variables, trace.state, strict=False))
         targets = [jnp.asarray(trace.value(tensor)) for tensor in self._targets]
         return targets, {name: found[name] for name in self.assigned}, trace.state[-1]

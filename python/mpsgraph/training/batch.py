@@ -18,10 +18,11 @@ from .._core import DType, NDArray, bfloat16, float32
 from .._display import shown
 from ..data.batches import Batches, batches
 from ..errors import ArgumentError, DTypeError, GraphError, ShapeError
+from .engine import DeviceArray
 from .structure import in_order, leaves, mapped, named_leaves, refilled
 from .trainer_type import Trainer
 
-ARRAYS = (np.ndarray, NDArray)
+ARRAYS = (np.ndarray, NDArray, DeviceArray)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,43 @@ from .._core import NDArray, Operation, Tensor
 from ..graph import Graph
 
 
+class DeviceArray:
+    """An array in the memory of an engine's devices, which a step takes without copying it; see Engine.on_device.
+
+    Args:
+        value: The engine's own array.
+        dtype: Its element type.
+        shape: Its shape.
+
+    Attributes:
+        value: The engine's own array.
+        dtype: Its element type.
+        shape: Its shape.
+
+    Example:
+        >>> mg.training.engine.DeviceArray(object(), "float32", (4, 2)).ndim
+        2
+    """
+
+    __slots__ = ("dtype", "shape", "value")
+
+    def __init__(self, value: Any, dtype: Any, shape: Sequence[int]) -> None:
+        self.value, self.dtype, self.shape = value, dtype, tuple(shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        """Return the number of samples, the size of the first axis."""
+        return self.shape[0]
+
+    def copy(self) -> DeviceArray:
+        """Return this array, which nobody changes."""
+        return self
+
+
 class Started(Protocol):
     """Protocol of a run that has been started. `Execution` implements it for mpsgraph's own devices."""
 

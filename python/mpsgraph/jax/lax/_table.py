@@ -8,12 +8,15 @@ only reads and assigns, whose order matters; nothing else in this file is specif
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..._core import Block, Operation, Tensor
+from jax.lax import optimization_barrier
+
+from ..._core import Block, Operation, Tensor, definitions
 from ...errors import UnsupportedError
 from ...interchange.export import kind_of
 
@@ -109,16 +112,44 @@ class Trace:
     indices.
     """
 
-    def __init__(self, variables: Sequence[Tensor], state: Sequence[Value], precision: Any, loop_limit: int) -> None:
+    def __init__(
+        self,
+        variables: Sequence[Tensor],
+        state: Sequence[Value],
+        precision: Any,
+        loop_limit: int,
+        attention: str | None = None,
+    ) -> None:
         self.places = {variable: i for i, variable in enumerate(variables)}
         self.state = list(state)
-        self.precision, self.loop_limit = precision, loop_limit
+        self.precision, self.loop_limit, self.attention = precision, loop_limit, attention
         self.values: dict[Tensor, Value] = {}
+        self._recomputation: Recomputation | None = None
+        self._users: dict[Tensor, list[Operation]] = {}
+        self.pullbacks: dict[Tensor, Callable[[Value], tuple[Value, ...]]] = {}
+        """Functions from the gradient of an operation's result to those of its operands, keyed by the result."""
 
     def value(self, tensor: Tensor) -> Value:
         """Return the current value of a tensor. The value of a variable is the value assigned last."""
         place = self.places.get(tensor)
         return self.values[tensor] if place is None else self.state[place]
+
+    def run_program(self, operations: Sequence[Operation], loss: Tensor | None) -> None:
+        """Run all operations of a program. Those after the operation that computes a loss are its backward pass."""
+        for operation in all_operations(operations):
+            for tensor in operation.inputs:
+                self._users.setdefault(tensor, []).append(operation)
+        if loss is not None:
+            self._recomputation = Recomputation(self, operations, loss)
+        self.run(operations)
+
+    def is_multiplied(self, tensor: Tensor) -> bool:
+        """Return whether a matmul has the tensor as an operand, possibly reshaped, transposed, or cast."""
+        return any(
+            user.kind == "matrix_multiplication"
+            or (user.kind in ("reshape", "transpose", "cast") and self.is_multiplied(user.outputs[0]))
+            for user in self._users.get(tensor, ())
+        )
 
     def run(self, operations: Iterable[Operation]) -> None:
         """Run operations in order under JAX tracing, and store the values of their results."""
@@ -137,7 +168,12 @@ class Trace:
                 self._lower(operation)
 
     def _lower(self, operation: Operation) -> None:
-        results = _TABLE[operation.kind](Step(operation, self), *[self.value(t) for t in operation.inputs])
+        again = self._recomputation
+        operands = [
+            self.value(t) if again is None or not again.applies(t, operation) else again.value(t)
+            for t in operation.inputs
+        ]
+        results = _TABLE[operation.kind](Step(operation, self), *operands)
         if len(operation.outputs) == 1 and not isinstance(results, tuple):
             results = (results,)
         for tensor, value in zip(operation.outputs, results or (), strict=True):
@@ -164,6 +200,72 @@ class Trace:
             self.values[tensor] = value
         self.run(operation for operation in block.operations if operation.kind != "argument")
         return [self.value(tensor) for tensor in block.results]
+
+
+_ELEMENTWISE = {entry["name"] for entry in definitions() if entry["elementwise"]}
+_EXPENSIVE = ("tanh", "erf", "exponent", "logarithm", "sigmoid", "power", "sin", "cos")
+
+
+class Recomputation:
+    """Element-wise values that the backward pass computes again from smaller ones instead of reading them from memory.
+
+    GELU in mixed precision is an example: its tanh in float32 is twice as large as its operand in bfloat16. XLA itself
+    computes cheap operations again, but not these.
+    """
+
+    def __init__(self, trace: Trace, operations: Sequence[Operation], loss: Tensor) -> None:
+        self._trace = trace
+        self._forward: set[int] = set()
+        for operation in operations:
+            self._forward.add(operation.id)
+            if operation.id == loss.operation.id:
+                break
+        self._sources: dict[Tensor, tuple[frozenset[Tensor], bool, int]] = {}
+        for operation in operations:
+            if operation.id in self._forward:
+                for tensor in operation.outputs:
+                    self._sources[tensor] = self._found(tensor)
+        self._values: dict[Tensor, Value] = {}
+
+    def applies(self, tensor: Tensor, user: Operation) -> bool:
+        """Return whether an operation in the backward pass should read a recomputed value of a tensor."""
+        if user.id in self._forward or not self._is_computed(tensor):
+            return False
+        found, expensive, _ = self._sources[tensor]
+        return expensive and sum(_bytes(source) for source in found) < _bytes(tensor)
+
+    def _is_computed(self, tensor: Tensor) -> bool:
+        operation = tensor.operation
+        return operation.id in self._forward and operation.kind in _ELEMENTWISE and len(operation.outputs) == 1
+
+    def _found(self, tensor: Tensor) -> tuple[frozenset[Tensor], bool, int]:
+        """Return the tensors that an element-wise value is computed from, whether an expensive operation is used, and
+        the number of operations.
+        """
+        itself = frozenset((tensor,)), False, 0
+        if not self._is_computed(tensor):
+            return itself
+        parts = [self._sources.get(operand, (frozenset((operand,)), False, 0)) for operand in tensor.operation.inputs]
+        found = frozenset[Tensor]().union(*(sources for sources, _, _ in parts))
+        expensive = tensor.operation.kind in _EXPENSIVE or any(also for _, also, _ in parts)
+        count = 1 + sum(length for _, _, length in parts)
+        return itself if len(found) > 8 or count > 64 else (found, expensive, count)
+
+    def value(self, tensor: Tensor) -> Value:
+        """Return the value of a tensor, computed again behind a barrier that hides its sources from XLA."""
+        if tensor not in self._values:
+            operation = tensor.operation
+            if self._sources.get(tensor, (None, False, 0))[2]:
+                operands = [self.value(operand) for operand in operation.inputs]
+                self._values[tensor] = _TABLE[operation.kind](Step(operation, self._trace), *operands)
+            else:
+                value = self._trace.value(tensor)
+                self._values[tensor] = value if isinstance(value, np.ndarray) else optimization_barrier(value)
+        return self._values[tensor]
+
+
+def _bytes(tensor: Tensor) -> int:
+    return math.prod(tensor.shape or ()) * tensor.dtype.itemsize
 
 
 def constant_of(operation: Operation) -> np.ndarray[Any, Any]:

@@ -35,6 +35,11 @@ def is_half(dtype: Any) -> bool:
     return dtype.itemsize == 2 and dtype.kind not in "iu"
 
 
+def is_padded(size: int) -> bool:
+    """Return whether half-precision matmuls on NVIDIA GPUs pad an axis of this size; see matrix.py."""
+    return size >= 1024 and size % 8 != 0
+
+
 def is_float(dtype: Any) -> bool:
     """Return whether a dtype is floating point, including ml_dtypes' bfloat16, which has NumPy kind V."""
     return jnp.issubdtype(dtype, jnp.floating)
@@ -263,10 +268,19 @@ def _mark(step: Step) -> tuple[Value, ...]:
 
 @lowers("cast")
 def cast(step: Step, x: Value) -> Value:
-    """Convert to another dtype, truncating fractions and dropping imaginary parts."""
+    """Convert to another dtype, truncating fractions and dropping imaginary parts.
+
+    An operand of a matmul is stored in half precision: without the barrier, XLA stores it in float32 if other
+    operations read it, too. If its size is padded for the matmul, the padding stores it.
+    """
     x = jnp.asarray(x)
+    before = step.inputs[0].operation
+    if before.kind == "cast" and is_half(step.dtype) and before.inputs[0].dtype == step.outputs[0].dtype:
+        return step.trace.value(before.inputs[0])  # bfloat16 to float32 and back
     if is_complex(x.dtype) and not is_complex(step.dtype):
         x = x != 0 if step.dtype == np.bool_ else x.real
     if step.dtype == np.bool_:
         return x != 0
-    return lax.convert_element_type(x, step.dtype)
+    result = lax.convert_element_type(x, step.dtype)
+    is_narrowed = is_half(step.dtype) and x.dtype.itemsize > 2 and x.ndim > 1 and not is_padded(x.shape[-1])
+    return lax.optimization_barrier(result) if is_narrowed and step.trace.is_multiplied(step.outputs[0]) else result
