@@ -6,7 +6,7 @@ them. A translation that does not support a node calls `refuse`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -25,8 +25,8 @@ class NodeView:
         name: The name of the node's operation in its format, such as "Relu".
     """
 
-    prefix: ClassVar[str] = ""
-    """Text before the name in errors, such as "aten."."""
+    prefix: ClassVar[str | None] = ""
+    """Text before the name in refusals, such as "aten.", or None if the importer names the node in every error."""
 
     def __init__(self, g: Graph, name: str) -> None:
         self.g, self.name = g, name
@@ -34,7 +34,7 @@ class NodeView:
 
     def refuse(self, why: str) -> NoReturn:
         """Raise an UnsupportedError that names the operation and states why it is not supported."""
-        raise UnsupportedError(f"{self.prefix}{self.name}: {why}")
+        raise UnsupportedError(why if self.prefix is None else f"{self.prefix}{self.name}: {why}")
 
     # --- attributes ------------------------------------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ class NodeView:
         """Mark attributes as read, because they have no effect in combination with the node's other attributes."""
         self._read.update(names)
 
-    def unread(self, names: Sequence[str]) -> list[str]:
+    def unread(self, names: Iterable[str]) -> list[str]:
         """Return the attributes among `names` that the translation has neither read nor marked as without effect."""
         return [name for name in names if name not in self._read]
 
@@ -70,3 +70,7 @@ class NodeView:
         back.
         """
         return self.cast(function(self.in_float32(x)), x.dtype)
+
+    def in_dtype(self, dtype: DType, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Convert x to a dtype, apply a function, and convert the result back to the dtype of x."""
+        return self.cast(function(self.cast(x, dtype)), x.dtype)

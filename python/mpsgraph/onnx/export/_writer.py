@@ -14,7 +14,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from ..._core import DType, Operation, Tensor
 from ...interchange.export import NotExpressible, known_array, required_shape
-from .._files import type_of
+from ..reading.files import type_of
 
 Names: TypeAlias = "str | list[str]"
 WriteFunction: TypeAlias = "Callable[[Writer, Operation], Names]"

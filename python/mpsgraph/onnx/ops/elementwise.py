@@ -11,9 +11,9 @@ from ..._core import DType, Tensor, float32, float64
 from ...errors import DTypeError, GraphError
 from ...graph import Graph
 from ...interchange.data_dependent import DataDependent
-from .._files import dtype_of
-from .._registry import Node, Results, operator
-from ._compose import cast, folded, in_dtype, in_float32
+from ..building.node import Node, Results, operator
+from ..reading.files import dtype_of
+from ._compose import folded
 
 Unary = Callable[[Graph, Tensor], Tensor]
 Binary = Callable[[Graph, Tensor, Tensor], Tensor]
@@ -93,7 +93,7 @@ def sign(node: Node) -> Results:
 @operator("Erf", upto=13)
 def erf(node: Node) -> Results:
     x = node.tensor(0)
-    return node.g.erf(x) if x.dtype.is_float else in_dtype(node, float32, x, node.g.erf)
+    return node.g.erf(x) if x.dtype.is_float else node.in_dtype(float32, x, node.g.erf)
 
 
 @operator("IsInf", upto=20)
@@ -219,7 +219,7 @@ def power(node: Node) -> Results:
     except DataDependent:
         large = False
     wide = float64 if large or float64 in (base.dtype, exponent.dtype) else float32
-    return cast(node, g.power(cast(node, base, wide), cast(node, exponent, wide)), base.dtype)
+    return node.cast(g.power(node.cast(base, wide), node.cast(exponent, wide)), base.dtype)
 
 
 def _whole_exponent(node: Node, dtype: DType) -> Tensor | None:
@@ -250,14 +250,14 @@ _enter_several("Min", 13, Graph.minimum_with_nan_propagation)
 @operator("Sum", upto=13)
 def total(node: Node) -> Results:
     tensors = node.tensors()
-    return cast(node, folded([in_float32(node, x) for x in tensors], node.g.addition), tensors[0].dtype)
+    return node.cast(folded([node.in_float32(x) for x in tensors], node.g.addition), tensors[0].dtype)
 
 
 @operator("Mean", upto=13)
 def mean(node: Node) -> Results:
     tensors = node.tensors()
-    sums = folded([in_float32(node, x) for x in tensors], node.g.addition)
-    return cast(node, node.g.division(sums, float(len(tensors))), tensors[0].dtype)
+    sums = folded([node.in_float32(x) for x in tensors], node.g.addition)
+    return node.cast(node.g.division(sums, float(len(tensors))), tensors[0].dtype)
 
 
 @operator("Where", upto=16)
