@@ -80,7 +80,7 @@ class Importer:
         # Constants created from stored tensors and shapes, one dictionary per nested block.
         self._constants: list[dict[Hashable, Tensor]] = [{}]
         self._known = Known(self.graph, self.inputs)
-        self._translated = 0
+        self._counted = 0
 
     def run(self) -> None:
         """Add the operations of the model to the graph."""
@@ -117,8 +117,8 @@ class Importer:
 
     def count_node(self) -> None:
         """Count a node, and raise GraphError if the model expands to too many."""
-        self._translated += 1
-        self.refuse_too_large(self._translated)
+        self._counted += 1
+        self.refuse_too_large(self._counted)
 
     def refuse_too_large(self, nodes: int) -> None:
         """Raise GraphError if a model expands to more than MOST_NODES nodes."""

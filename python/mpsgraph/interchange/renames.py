@@ -153,6 +153,13 @@ def names(format: str, *groups: str, without: Collection[str] = ()) -> dict[str,
     return {kind: names[0].partition("/")[0] for kind, names in _cells(format, groups, without)}
 
 
+def between(format: str, other: str, *groups: str) -> dict[str, str]:
+    """Return the names of one format in another, keyed by the first format's name, where both have an operation."""
+    theirs = names(other, *groups)
+    cells = _cells(format, groups, ())
+    return {name.partition("/")[0]: theirs[kind] for kind, given in cells if kind in theirs for name in given}
+
+
 @cache
 def versions(format: str) -> dict[str, int]:
     """Return the newest version of a format's names that import, keyed by name. Only ONNX has versions."""
