@@ -1,4 +1,4 @@
-"""Write python/mpsgraph/onnx/standard.txt: the versions of ONNX's operators and the attributes of each.
+"""Write python/mpsgraph/onnx/reading/standard.txt: the versions of ONNX's operators and the attributes of each.
 
 Run `python tools/onnx_standard.py` in an environment with the onnx package whose operator sets are to be supported. The
 importer reads this file instead of querying an installed onnx package, so the meaning of a model does not depend on the
@@ -17,7 +17,7 @@ import numpy as np
 from onnx import __version__, defs
 from onnx.helper import get_attribute_value
 
-TABLE = Path(__file__).parent.parent / "python" / "mpsgraph" / "onnx" / "standard.txt"
+TABLE = Path(__file__).parent.parent / "python" / "mpsgraph" / "onnx" / "reading" / "standard.txt"
 
 
 def plain(value: object) -> object:

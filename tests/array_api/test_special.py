@@ -51,6 +51,19 @@ def test_functions_of_one_operand_match_scipy(name: str):
     agrees(getattr(mnp.special, name)(single), getattr(scipy_special, name)(single.astype(np.float64)), 3e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_infinities_nan_zeros_and_tails_match_scipy(dtype: str):
+    x = np.array([0.0, 1.0, -1.0, 1e-30, 1e-12, np.inf, -np.inf, np.nan], dtype)
+    tolerance = 2e-12 if dtype == "float64" else 3e-6
+    with np.errstate(all="ignore"):
+        for name in "digamma i0e i1e erfc erfcx erfinv ndtri ndtr log_ndtr logit entr".split():
+            expected = getattr(scipy_special, name)(x.astype(np.float64)).astype(dtype)
+            np.testing.assert_allclose(getattr(mnp.special, name)(x).numpy(), expected, tolerance, err_msg=name)
+        q = np.array([np.inf, 1.0, 0.0, np.nan], dtype)
+        found = mnp.special.zeta(np.full(4, 2, dtype), q).numpy()
+        np.testing.assert_allclose(found, scipy_special.zeta(2, q), tolerance)
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_functions_of_two_operands_match_scipy(name: str):
     one, two = PAIRS[name]

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from harness.onnx_model import BOOL, FLOAT, INT64, model, node, value
-from mpsgraph.onnx._elements import LARGE, _pieces, split
+from mpsgraph.onnx.reading.elements import LARGE, _pieces, split
 from onnx import helper, numpy_helper
 
 COUNT = LARGE  # Number of elements: each tensor is several times larger than the threshold in bytes.

@@ -473,7 +473,7 @@ def doubled_functions(depth: int) -> onnx.ModelProto:
 
 
 def test_onnx_functions_expanding_exponentially_raise(monkeypatch):
-    monkeypatch.setattr("mpsgraph.onnx.importer.MOST_NODES", 1000)
+    monkeypatch.setattr("mpsgraph.interchange.importer.MOST_NODES", 1000)
     with pytest.raises(mg.GraphError, match="must expand to at most 1000 nodes"):
         mg.onnx.load(doubled_functions(40))
     assert mg.onnx.load(doubled_functions(5))(np.float32([1, 2])).tolist() == [1, 2]

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from harness.device import MISSING
 from harness.onnx_node import computed, one_node
-from mpsgraph.onnx._standard import REQUIRED, standard_operator, standard_operators
+from mpsgraph.onnx.reading.standard import REQUIRED, standard_operator, standard_operators
 from onnx import TensorProto, defs, helper
 
 pytestmark = pytest.mark.both_devices
@@ -38,7 +38,7 @@ def test_unknown_attribute_of_every_operator_raises(domain, name, upto):
 
 def test_ignored_attributes_raise_unless_default():
     """An attribute that the function of an operator does not read raises unless it has its default value."""
-    from mpsgraph.onnx._registry import Node, lowered
+    from mpsgraph.onnx.building.node import Node, lowered
 
     def forgets(node: Node) -> list:
         node.attribute("read", 0)
@@ -125,10 +125,10 @@ def test_importer_does_not_query_the_installed_onnx_package(monkeypatch):
 
 
 def test_error_names_the_unsupported_operator_version(monkeypatch):
-    from mpsgraph.onnx import _registry
+    from mpsgraph.onnx.building.node import operator
 
-    _, function = _registry._FUNCTIONS["", "SpaceToDepth"]
-    monkeypatch.setitem(_registry._FUNCTIONS, ("", "SpaceToDepth"), (13, function))
+    entry = operator._entries["", "SpaceToDepth"]
+    monkeypatch.setitem(operator._entries, ("", "SpaceToDepth"), entry._replace(upto=13))
     x = np.zeros((1, 1, 2, 2), np.float32)
     with pytest.raises(mg.UnsupportedError, match=r"SpaceToDepth of opset 28, version 28: the newest .* is 13"):
         computed("SpaceToDepth", x, blocksize=2)

@@ -19,11 +19,11 @@ from .._display import shown
 from ..errors import GraphError, UnsupportedError
 from ..interchange.custom_operators import Operators, value_of
 from ..interchange.data_dependent import DataDependent, Trainable
-from ..interchange.deferred_build import Built, DeferredModel
+from ..interchange.deferred_build import Built, DeferredModel, built_or_deferred
 from ..model import Model
 from . import mil  # noqa: F401  enters the operations
 from ._files import Blobs, read_model
-from ._table import known_operations
+from ._operation import known_operations
 from ._values import Values
 from ._wire import Message
 from .export import export, exported_operations
@@ -108,35 +108,22 @@ def load(
         build = _OfNetwork(model, folder, trainable, operators or {})
     else:
         raise GraphError(f"[coreml] a {held} has no functions: omit function={shown(function)}")
-    given_values = {name: np.asarray(value) for name, value in (values or {}).items()}
-    given_shapes = dict(shapes or {})
-
-    def built(more_values: Mapping[str, np.ndarray], more_shapes: Mapping[str, Sequence[int]]) -> Built:
-        return build({**given_values, **more_values}, {**given_shapes, **more_shapes})
-
-    names = build.inputs
-    for name in [*given_values, *given_shapes]:
-        if name not in names:
+    for name in [*(values or {}), *(shapes or {})]:
+        if name not in build.inputs:
             raise GraphError(
-                f"[coreml] the model has no input {shown(name)}; its inputs are {', '.join(map(repr, names))}"
+                f"[coreml] the model has no input {shown(name)}; its inputs are {', '.join(map(repr, build.inputs))}"
             )
-    try:
-        done = built({}, {})
-    except DataDependent as data_dependent:
+
+    def require_no_states(data_dependent: DataDependent) -> None:
         if build.states:
-            kept, deciding = (
-                ", ".join(map(repr, build.states)),
-                ", ".join(sorted(data_dependent.values | data_dependent.shapes)),
-            )
+            kept = ", ".join(map(repr, build.states))
+            deciding = ", ".join(sorted(data_dependent.values | data_dependent.shapes))
             raise UnsupportedError(
                 f"[coreml] inputs {deciding} determine shapes inside the model, but a model with states ({kept}) "
                 "cannot be rebuilt for new inputs: pass these inputs in values= or shapes="
             ) from data_dependent
-        free = [name for name in names if name not in given_values]
-        return DeferredModel(built, free, build.outputs, data_dependent)
-    made = Model(done.graph, done.inputs, done.outputs, done.parameters)
-    made.classes = done.classes
-    return made
+
+    return built_or_deferred(build, build.inputs, build.outputs, values, shapes, require_no_states)
 
 
 class _OfProgram:
@@ -163,7 +150,7 @@ class _OfProgram:
         self._values, self._trainable, self._operators = Values(Blobs(folder)), trainable, operators
 
     def __call__(self, values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> Built:
-        return Program(self._function, self._values, self._trainable, values, shapes, self._operators).run()
+        return Program(self._function, self._values, self._trainable, values, shapes, self._operators).built()
 
 
 class _OfNetwork:
@@ -181,7 +168,7 @@ class _OfNetwork:
         self._model, self._values, self._trainable, self._operators = model, Values(Blobs(folder)), trainable, operators
 
     def __call__(self, values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> Built:
-        return Network(self._model, self._values, self._trainable, values, shapes, self._operators).run()
+        return Network(self._model, self._values, self._trainable, values, shapes, self._operators).built()
 
 
 def _require_known(missing: Sequence[str], what: str) -> None:

@@ -26,7 +26,7 @@ _NAMES = {
 _BITS = {"INT4": 4, "UINT1": 1, "UINT2": 2, "UINT3": 3, "UINT4": 4, "UINT6": 6}
 
 
-@dataclass
+@dataclass(eq=False)
 class Fixed:
     """A constant of an ML Program, with the variable created from it if it is a trainable weight."""
 

@@ -14,16 +14,17 @@ import numpy as np
 
 from .._core import Tensor, float32, int32, int64
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
-from ..interchange.custom_operators import Operators, called, errors_of_users
+from ..interchange.custom_operators import Operators, called
 from ..interchange.data_dependent import Trainable
+from ..interchange.importer import MALFORMED
 from ._values import Values
 from ._wire import Message
 from .interface import labels_of
-from .layers import Layer, layer_function
-from .program import Importing, InOperation
+from .layers import Layer, layer
+from .program import CoreMLImporter
 
 
-class Network(Importing):
+class Network(CoreMLImporter):
     """Imports a Core ML neural network once, optionally with fixed values or shapes for some inputs."""
 
     def __init__(
@@ -41,23 +42,14 @@ class Network(Importing):
         self._exact = self._network.arrayInputShapeMapping == "EXACT_ARRAY_MAPPING"
         self._tensors: dict[str, Tensor] = {}
 
-    def run(self) -> Network:
-        """Build the graph.
-
-        Raises DataDependent if its structure depends on input values. Errors raised by individual layers are passed on.
-        """
-        try:
-            for feature in self._model.description.input:
-                self._tensors[feature.name] = self._feature(feature)
-            with errors_of_users():
-                for proto in self._network.layers:
-                    self._run_layer(proto)
-        except InOperation as inside:
-            raise inside.error from inside.__cause__
-        finally:
-            self.graph.place = None
+    def run(self) -> None:
+        """Add the operations of the layers to the graph."""
+        for feature in self._model.description.input:
+            self._tensors[feature.name] = self._feature(feature)
+        for proto in self._network.layers:
+            self.count_node()
+            self._run_layer(proto)
         self._name_outputs()
-        return self
 
     # --- inputs ------------------------------------------------------------------------------------------------------
 
@@ -70,16 +62,9 @@ class Network(Importing):
         held = feature.type.multiArrayType
         stated = _array_shape(held)
         dtype = int32 if held.dataType == "INT32" else float32
-        shape = list(self._shapes.get(name, stated))
-        x = self._placeholder(name, shape, dtype)
+        x = self.input(name, dtype, stated)
         x = x if x.dtype == float32 else self.graph.cast(x, float32)
         return x if self._exact else self._five(x, len(stated), name)
-
-    def _placeholder(self, name: str, shape: Sequence[int], dtype: Any) -> Tensor:
-        if name in self._given:
-            return self.graph.constant(self._given[name], dtype=dtype)
-        self.inputs[name] = self.graph.placeholder(shape, dtype, name)
-        return self.inputs[name]
 
     def _five(self, x: Tensor, stated: int, name: str) -> Tensor:
         """Expand a vector of channels, an image, or a sequence of vectors to rank 5.
@@ -109,7 +94,7 @@ class Network(Importing):
         g, colour = self.graph, held.colorSpace
         channels = 1 if colour.startswith("GRAYSCALE") else 3
         sizes = [-1, -1] if held.which("SizeFlexibility") else [int(held.height), int(held.width)]
-        x = self._placeholder(name, self._shapes.get(name, [1, channels, *sizes]), float32)
+        x = self.input(name, float32, [1, channels, *sizes])
         for step in self._network.preprocessing:
             if step.featureName not in ("", name):
                 continue
@@ -138,12 +123,8 @@ class Network(Importing):
             if len(found) != len(proto.output):
                 raise GraphError(f"the layer must have {len(found)} outputs, got {len(proto.output)}")
             self._tensors.update(zip(proto.output, found, strict=True))
-        except Error as error:
-            text = str(error)
-            raise InOperation(error if place in text else type(error)(f"[coreml] {place}: {text}")) from error
-        except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
-            kind = type(error).__name__
-            raise InOperation(GraphError(f"[coreml] {place} is malformed: {kind}: {error}")) from error
+        except (Error, *MALFORMED) as error:
+            raise self.named(place, error) from error
 
     def _translated(self, proto: Message, kind: str, xs: Sequence[Tensor]) -> Tensor | Sequence[Tensor]:
         """Return the outputs of a layer, from a user's function if one is given for it."""
@@ -152,7 +133,7 @@ class Network(Importing):
             parameters = _custom_parameters(proto.custom) if kind == "custom" else {}
             found = called(self, name, self._operators[name], xs, parameters, [True] * len(proto.output))
             return [y for y in found if y is not None]
-        function = layer_function(kind)
+        function = layer.get(kind)
         if function is None:
             raise UnsupportedError(f"layer {kind} is not supported by mpsgraph")
         return function(Layer(self, kind, proto.name, getattr(proto, kind), xs, len(proto.output)))
@@ -216,7 +197,7 @@ def operator_name(proto: Message) -> str:
 def missing_layers(network: Message, operators: Operators) -> list[str]:
     """Return the kinds and names of unsupported layers. `operators` translates further layers."""
     layers = [proto for proto in network.layers if operator_name(proto) not in operators]
-    return [described(proto) for proto in layers if layer_function(proto.which("layer") or "") is None]
+    return [described(proto) for proto in layers if (proto.which("layer") or "") not in layer]
 
 
 def _custom_parameters(custom: Message) -> dict[str, Any]:

@@ -6,34 +6,25 @@ are cast to the dtype that the program declares. A result whose shape differs fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._core import DType, Operation, Tensor
 from ..errors import Error, GraphError, ShapeError, UnsupportedError
-from ..graph import Graph
-from ..interchange.custom_operators import Operators, called, errors_of_users
-from ..interchange.data_dependent import DataDependent, Trainable, chooser
-from ..interchange.known_values import Known
-from ._table import Call, Function, State, TensorList, Value, function_of
+from ..interchange.custom_operators import Operators, called
+from ..interchange.data_dependent import Trainable
+from ..interchange.importer import MALFORMED, Importer
+from ._operation import Call, Function, State, TensorList, Value, mil
 from ._values import Fixed, Values, dims_of, dtype_of, shown_type
 from ._wire import Message
 
-MOST_OPERATIONS = 300_000
 
+class CoreMLImporter(Importer):
+    """Base class of the importers for programs and networks, whose constants become weights where they are used so."""
 
-class InOperation(Exception):
-    """Wraps an error whose message already names the operation, so that outer operations do not add their names."""
-
-    def __init__(self, error: Error) -> None:
-        self.error = error
-
-
-class Importing:
-    """Base class of the importers for programs and networks. Stores the graph, names, and constants."""
+    format = "coreml"
 
     def __init__(
         self,
@@ -43,16 +34,8 @@ class Importing:
         shapes: Mapping[str, Sequence[int]] | None,
         operators: Operators | None,
     ) -> None:
-        self.graph = Graph()
-        self.inputs: dict[str, Tensor] = {}
-        self.outputs: dict[str, Tensor] = {}
-        self.parameters: dict[str, Tensor] = {}
-        self.classes: dict[str, list[Any]] = {}
-        self._classes_of: dict[Tensor, list[Any]] = {}
-        self._values, self._trains = values, chooser(trainable)
-        self._given, self._shapes, self._operators = dict(given or {}), dict(shapes or {}), dict(operators or {})
-        self._constants: list[dict[int, tuple[Fixed, Tensor]]] = [{}]
-        self._known = Known(self.graph, self.inputs)
+        super().__init__(trainable, given, shapes)
+        self._stored, self._operators = values, dict(operators or {})
 
     # --- interface for operations ------------------------------------------------------------------------------------
 
@@ -65,13 +48,12 @@ class Importing:
             raise UnsupportedError(f"expected a tensor, got a {kind}")
         if value.variable is not None:
             return value.variable
-        for made in self._constants:
-            if id(value) in made:
-                return made[id(value)][1]
+        return self.constant_of(value, lambda: self._constant(value))
+
+    def _constant(self, value: Fixed) -> Tensor:
         if not isinstance(value.value, np.ndarray):
             raise UnsupportedError(f"'{value.name}' must be a tensor, got a {value.kind.lower()}")
         tensor = self.graph.constant(value.value, dtype=value.dtype, name=value.name or None)
-        self._constants[-1][id(value)] = value, tensor
         self._known.enter(tensor, value.value)
         return tensor
 
@@ -87,37 +69,16 @@ class Importing:
             self.parameters[fixed.name] = fixed.variable
         return self.tensor(fixed)
 
-    def value_of(self, tensor: Tensor) -> np.ndarray:
-        """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
-        return self._known.value_of(tensor)
-
-    def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
-        return self._known.data_dependent_shape(tensor)
-
-    def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """Record the class labels for a classifier's output of class indices or scores."""
-        self._classes_of[tensor] = list(labels)
-
     def write(self, state: State, value: Tensor) -> None:
         """Raise an error, because networks have no states."""
         raise GraphError("a neural network cannot write states; only ML Programs have states")
 
-    def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
+    def nested(self, block: Message, given: Sequence[Value]) -> list[Value]:
         """Raise an error, because networks have no nested blocks."""
         raise GraphError("a neural network cannot have nested blocks; only ML Programs have control flow")
 
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        """Return a context manager for building a block. Constants created in the block are not visible outside."""
-        self._constants.append({})
-        try:
-            yield
-        finally:
-            self._constants.pop()
 
-
-class Program(Importing):
+class Program(CoreMLImporter):
     """Imports a function of an ML Program once, optionally with fixed values or shapes for some inputs."""
 
     def __init__(
@@ -132,31 +93,18 @@ class Program(Importing):
         super().__init__(values, trainable, given, shapes, operators)
         self._function = function
         self._scopes: list[dict[str, Value]] = [{}]
-        self._done = 0
         self._writes: list[Operation] = []
 
-    def run(self) -> Program:
-        """Build the graph.
-
-        Raises DataDependent if its structure depends on input values. Errors raised by individual operations are passed
-        on.
-        """
+    def run(self) -> None:
+        """Add the operations of the function to the graph."""
         block = body_of(self._function)
-        try:
-            for named in self._function.inputs:
-                self._scopes[-1][named.name] = self._input(named)
-            with errors_of_users():
-                results = self._run_block(block)
-            for name, value in zip(block.outputs, results, strict=True):
-                self.outputs[name] = self.tensor(value)
-            if self._writes:
-                self._wait_for_writes()
-        except InOperation as inside:
-            raise inside.error from inside.__cause__
-        finally:
-            self.graph.place = None
-        self.classes = {name: self._classes_of[y] for name, y in self.outputs.items() if y in self._classes_of}
-        return self
+        for named in self._function.inputs:
+            self._scopes[-1][named.name] = self._input(named)
+        results = self._run_block(block)
+        for name, value in zip(block.outputs, results, strict=True):
+            self.outputs[name] = self.tensor(value)
+        if self._writes:
+            self._wait_for_writes()
 
     def _wait_for_writes(self) -> None:
         """Make every output depend on the assignments to states, so that each run performs them.
@@ -197,15 +145,11 @@ class Program(Importing):
         if kind.which("type") != "tensorType":
             raise UnsupportedError(f"[coreml] input '{name}' must be a tensor, got {shown_type(kind)}")
         dtype = dtype_of(kind.tensorType.dataType, f"input '{name}'")
-        if name in self._given:
-            return self.graph.constant(self._given[name], dtype=dtype)
-        shape = self._shapes.get(name, dims_of(kind.tensorType))
-        self.inputs[name] = self.graph.placeholder(shape, dtype, name)
-        return self.inputs[name]
+        return self.input(name, dtype, dims_of(kind.tensorType))
 
     # --- operations --------------------------------------------------------------------------------------------------
 
-    def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
+    def nested(self, block: Message, given: Sequence[Value]) -> list[Value]:
         """Add the operations of a nested block at the current position and return its results."""
         if len(block.inputs) != len(given):
             raise GraphError(f"the block takes {len(block.inputs)} inputs, got {len(given)}")
@@ -217,22 +161,13 @@ class Program(Importing):
 
     def _run_block(self, block: Message) -> list[Value]:
         for operation in block.operations:
-            self._done += 1
-            if self._done > MOST_OPERATIONS:
-                raise GraphError(
-                    f"[coreml] the program must expand to at most {MOST_OPERATIONS} operations, including loops, "
-                    "but has more"
-                )
+            self.count_node()
             place = described(operation)
             try:
                 self.graph.place = place
                 self._run(operation)
-            except Error as error:
-                text = str(error)
-                raise InOperation(error if place in text else type(error)(f"[coreml] {place}: {text}")) from error
-            except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
-                kind = type(error).__name__
-                raise InOperation(GraphError(f"[coreml] {place} is malformed: {kind}: {error}")) from error
+            except (Error, *MALFORMED) as error:
+                raise self.named(place, error) from error
         return [self._lookup(name) for name in block.outputs]
 
     def _lookup(self, name: str) -> Value:
@@ -244,16 +179,16 @@ class Program(Importing):
     def _run(self, operation: Message) -> None:
         if operation.type == "const":
             name = operation.outputs[0].name
-            self._scopes[-1][name] = self._values.read(operation.entries("attributes")["val"], name)
+            self._scopes[-1][name] = self._stored.read(operation.entries("attributes")["val"], name)
             return
         given = self._operators.get(operation.type)
-        function = function_of(operation.type) if given is None else _translation(operation.type, given)
+        function = mil.get(operation.type) if given is None else _translation(operation.type, given)
         if function is None:
             raise UnsupportedError(f"operation {operation.type} is not supported by mpsgraph")
         operands = {key: list(self._bound(key, a)) for key, a in operation.entries("inputs").items()}
         for key, proto in operation.entries("attributes").items():
             if key != "name":
-                operands[key] = [self._values.read(proto, key)]
+                operands[key] = [self._stored.read(proto, key)]
         results = [_stated(named) for named in operation.outputs]
         call = Call(self, operation.type, operands, results, list(operation.blocks))
         made = function(call)
@@ -271,7 +206,7 @@ class Program(Importing):
     def _bound(self, key: str, argument: Message) -> Iterable[Value]:
         for binding in argument.arguments:
             if binding.which("binding") == "value":
-                yield self._values.read(binding.value, key)
+                yield self._stored.read(binding.value, key)
             else:
                 yield self._lookup(binding.name)
 
@@ -368,6 +303,6 @@ def missing_operations(block: Message, operators: Operators) -> list[str]:
     while todo:
         for operation in todo.pop().operations:
             todo.extend(operation.blocks)
-            if operation.type not in ("const", *operators) and function_of(operation.type) is None:
+            if operation.type not in ("const", *operators) and operation.type not in mil:
                 found.append(described(operation))
     return found

@@ -43,6 +43,44 @@ inputs.
 """
 
 
+def built_or_deferred(
+    build: Build,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    values: Mapping[str, Any] | None,
+    shapes: Mapping[str, Sequence[int]] | None,
+    deferring: Callable[[DataDependent], None],
+) -> Model:
+    """Return the model that `build` makes, or a DeferredModel if its graph depends on inputs.
+
+    Args:
+        build: Function that builds the graph.
+        inputs: Names of the inputs.
+        outputs: Names of the outputs.
+        values: Arrays for inputs that become constants in every build.
+        shapes: Shapes for inputs in every build.
+        deferring: Called before the model is deferred. It can raise an error if the model cannot be built later.
+    """
+    given_values = {name: np.asarray(value) for name, value in (values or {}).items()}
+    given_shapes = dict(shapes or {})
+
+    def built(more_values: Mapping[str, np.ndarray], more_shapes: Mapping[str, Sequence[int]]) -> Built:
+        return build({**given_values, **more_values}, {**given_shapes, **more_shapes})
+
+    try:
+        return _model_of(built({}, {}))
+    except DataDependent as data_dependent:
+        deferring(data_dependent)
+        free = [name for name in inputs if name not in given_values]
+        return DeferredModel(built, free, outputs, data_dependent)
+
+
+def _model_of(built: Built) -> Model:
+    model = Model(built.graph, built.inputs, built.outputs, built.parameters)
+    model.classes = built.classes
+    return model
+
+
 class DeferredModel(Model):
     """A model whose graph is built on demand because input values or shapes determine the shapes inside it.
 
@@ -111,8 +149,8 @@ class DeferredModel(Model):
                 self._by_value |= more.values
                 self._by_shape |= more.shapes
                 continue
-            self._built[key] = Model(built.graph, built.inputs, built.outputs, built.parameters)
-            self._built[key].classes = self.classes = built.classes
+            self._built[key] = _model_of(built)
+            self.classes = built.classes
             if len(self._built) > MOST_KEPT:
                 self._built.popitem(last=False)
             return self._built[key]

@@ -11,8 +11,6 @@ from .._core import Tensor
 from ..errors import UnsupportedError
 from ..graph import Graph
 
-_BITS = {"float16": ("int16", 5.9604645e-08), "float32": ("int32", 1e-45), "float64": ("int64", 5e-324)}
-
 
 def log1p(g: Graph, x: Tensor) -> Tensor:
     """Compute log(1 + x) by Kahan's formula log(u) x / (u - 1), where u is 1 + x after rounding. The error of u
@@ -21,7 +19,7 @@ def log1p(g: Graph, x: Tensor) -> Tensor:
     Where u is 1, the result is x.
     """
     u = x + 1.0
-    plain = g.logical_or(g.equal(u, 1.0), g.is_infinite(u))
+    plain = g.logical_or(g.equal(u, 1.0), g.equal(u, np.inf))
     rest = g.select(plain, g.constant(1.0, (), x.dtype), u - 1.0)
     return g.select(plain, x, g.logarithm(u) * x / rest)
 
@@ -40,22 +38,22 @@ def copysign(g: Graph, x: Tensor, y: Tensor) -> Tensor:
 
 def nextafter(g: Graph, x: Tensor, y: Tensor) -> Tensor:
     """Compute the next float toward y by incrementing or decrementing the bits of x as an integer, which grows with the
-    magnitude of x.
+    magnitude of x. Bits are compared, because float comparisons may flush subnormal numbers to zero.
     """
-    if x.dtype.name not in _BITS:
-        raise UnsupportedError(f"nextafter supports float16, float32 and float64, got {x.dtype}: convert with astype")
-    integer, least_number = _BITS[x.dtype.name]
-    zeros = g.multiplication(g.cast(g.equal(x, y), x.dtype), 0.0)
-    x, y = (g.select(g.equal(zeros, 0.0), v, zeros) for v in (x, y))  # Broadcast to the common shape.
-    zero = g.equal(x, 0.0)
-    bits = g.reinterpret_cast(g.select(zero, g.constant(1.0, (), x.dtype), x), integer)
-    outwards = g.equal(g.greater_than(y, x), g.greater_than(x, 0.0))
-    moved = bits + g.select(outwards, g.constant(1, (), integer), g.constant(-1, (), integer))
-    moved = g.reinterpret_cast(moved, x.dtype)
-    least = g.constant(np.array(least_number, x.dtype.numpy))
-    moved = g.select(zero, g.select(g.greater_than(y, 0.0), least, -least), moved)
-    none = g.logical_or(g.is_nan(x), g.is_nan(y))
-    return g.select(none, x + y, g.select(g.equal(x, y), y, moved))
+    if not x.dtype.is_float:
+        raise UnsupportedError(f"nextafter supports real floating-point arrays, got {x.dtype}: convert with astype")
+    shape, integer = np.broadcast_shapes(x.shape or (), y.shape or ()), f"int{8 * x.dtype.itemsize}"
+    x, y = (v if v.shape == shape else g.broadcast_to(v, shape) for v in (x, y))
+    a, b = (g.reinterpret_cast(v, integer) for v in (x, y))
+    limit, one, least = (g.constant(v, (), integer) for v in (np.iinfo(integer).max, 1, np.iinfo(integer).min))
+    size_a, size_b = g.bitwise_and(a, limit), g.bitwise_and(b, limit)
+    apart = g.less_than(g.bitwise_xor(a, b), 0)
+    inward = g.logical_or(apart, g.greater_than(size_a, size_b))
+    moved = g.select(inward, a - one, a + one)
+    smallest = g.bitwise_or(g.bitwise_and(b, least), one)
+    moved = g.select(g.equal(size_a, 0), g.select(g.equal(size_b, 0), b, smallest), moved)
+    moved = g.reinterpret_cast(g.select(g.equal(a, b), b, moved), x.dtype)
+    return g.select(g.logical_or(g.is_nan(x), g.is_nan(y)), x + y, moved)
 
 
 def hypot(g: Graph, x: Tensor, y: Tensor) -> Tensor:
@@ -89,11 +87,19 @@ def sinc(g: Graph, x: Tensor) -> Tensor:
 def sign_of_complex(g: Graph, x: Tensor) -> Tensor:
     """Compute x / |x|. The result is 0 where x is 0."""
     size = g.absolute(x)
-    zero = g.equal(size, 0.0)
-    scale = g.reciprocal(g.select(zero, g.constant(1.0, (), size.dtype), size))
-    none = g.constant(0.0, (), size.dtype)
-    real, imaginary = (g.select(zero, none, part * scale) for part in (g.real_part(x), g.imaginary_part(x)))
-    return g.complex_tensor(real, imaginary)
+    safe = g.select(g.equal(size, 0.0), g.constant(1.0, (), size.dtype), size)
+    return g.complex_tensor(g.real_part(x) / safe, g.imaginary_part(x) / safe)
+
+
+def cbrt(g: Graph, x: Tensor) -> Tensor:
+    """Compute the cube root as exp(log |x| / 3), refined by a Newton step."""
+    size = g.absolute(x)
+    plain = g.logical_and(g.greater_than(size, 0.0), g.is_finite(size))
+    safe = g.select(plain, size, g.constant(1.0, (), x.dtype))
+    root = g.exponent(g.logarithm(safe) / 3.0)
+    square = root * root
+    root = root - (square * root - safe) / (square * 3.0)
+    return g.select(plain, g.sign(x) * root, x)
 
 
 def remainder(g: Graph, x: Tensor, y: Tensor) -> Tensor:

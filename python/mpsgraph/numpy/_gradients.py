@@ -108,7 +108,9 @@ def hermitian(g: Graph, a: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
 
 
 def general(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the eigenvalues and eigenvectors of a stack of complex matrices."""
+    """Return the eigenvalues and eigenvectors of a stack of matrices."""
+    if not a.dtype.is_complex:
+        a = g.cast(a, "complex128" if a.dtype.itemsize == 8 else "complex64")
     t, z = _eigenvalues.schur(g, a)
     values, vectors = _eigenvalues.diagonal(g, t), _eigenvalues.eigenvectors(g, t, z)
     if g._open_blocks:

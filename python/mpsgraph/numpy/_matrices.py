@@ -6,22 +6,65 @@ which is known only at run time, so rows and columns are selected by masks.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .._core import Tensor
+from .._core import DType, Tensor, float32
+from .._dtypes import DTypeLike, as_dtype
 from ..graph import Graph
+
+Algorithm = Callable[..., Sequence[Tensor]]
+"""Function of a graph and batches of matrices (B, m, n) or vectors (B, n), which returns batches."""
 
 
 def sizes(x: Tensor) -> list[int]:
     return list(x.shape or ())
 
 
-def flat(g: Graph, x: Tensor) -> Tensor:
-    """Reshape a batch of matrices to shape (B, m, n), with all batch axes merged into one."""
-    *batch, m, n = sizes(x)
-    return g.reshape(x, [int(np.prod(batch)), m, n])
+def stacked(
+    g: Graph,
+    types: Sequence[tuple[Sequence[int], DTypeLike]],
+    algorithm: Algorithm,
+    *operands: Tensor,
+    ranks: Sequence[int] = (),
+    empty: float = 0,
+) -> list[Tensor]:
+    """Apply an algorithm to operands with any leading axes, which are broadcast and merged into one.
+
+    float16 and bfloat16 are computed in float32. If an operand has no elements, results are identity matrices if they
+    are square, and otherwise filled with the number `empty`.
+
+    Args:
+        g: The graph.
+        types: Shapes and dtypes of the results.
+        algorithm: The algorithm.
+        *operands: Matrices or vectors.
+        ranks: Ranks of the operands without their leading axes. Defaults to 2 for all.
+        empty: Defaults to 0.
+    """
+    if any(0 in sizes(x) for x in operands):
+        return [_of_nothing(g, shape, as_dtype(dtype), empty) for shape, dtype in types]
+    cut = [len(sizes(x)) - rank for x, rank in zip(operands, ranks or [2] * len(operands), strict=True)]
+    batch = list(np.broadcast_shapes(*(tuple(sizes(x)[:n]) for x, n in zip(operands, cut, strict=True))))
+    flat = []
+    for x, n in zip(operands, cut, strict=True):
+        inner = sizes(x)[n:]
+        x = g.cast(x, float32) if x.dtype.is_float and x.dtype.itemsize == 2 else x
+        x = x if sizes(x)[:n] == batch else g.broadcast_to(x, [*batch, *inner])
+        flat.append(g.reshape(x, [int(np.prod(batch)), *inner]))
+    found = []
+    for x, (shape, dtype) in zip(algorithm(g, *flat), types, strict=True):
+        x = g.reshape(x, list(shape)) if 0 not in shape else _of_nothing(g, shape, x.dtype, 0)
+        found.append(x if x.dtype == as_dtype(dtype) else g.cast(x, dtype))
+    return found
+
+
+def _of_nothing(g: Graph, shape: Sequence[int], dtype: DType, empty: float) -> Tensor:
+    square = len(shape) > 1 and shape[-1] == shape[-2] and 0 not in shape and not dtype.is_integer
+    if square:
+        return g.constant(np.broadcast_to(np.eye(shape[-1]), tuple(shape)).astype(dtype.numpy))
+    return g.constant(empty, list(shape), dtype)
 
 
 def adjoint(g: Graph, x: Tensor) -> Tensor:
@@ -138,6 +181,13 @@ def solved(g: Graph, a: Tensor, b: Tensor, lower: bool, unit: bool = False) -> T
     return g.for_(n, initial=[zeros(g, sizes(b), b)], body=step)[0]
 
 
+def solved_triangular(g: Graph, a: Tensor, b: Tensor, lower: bool, unit: bool, left: bool) -> Tensor:
+    """Solve a x = b for a triangular matrix a, or x a = b if `left` is false."""
+    if left:
+        return solved(g, a, b, lower, unit)
+    return g.swap_axes(solved(g, g.swap_axes(a, 1, 2), g.swap_axes(b, 1, 2), not lower, unit), 1, 2)
+
+
 def cholesky(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
     """Compute the Cholesky factor L with a = L L^H from the lower half of a.
 
@@ -242,11 +292,6 @@ def qr(g: Graph, a: Tensor, complete: bool) -> tuple[Tensor, Tensor]:
     return g.slice_axis(q, 2, 0, n), g.slice_axis(r, 1, 0, n)
 
 
-def empty(*tensors: Any) -> bool:
-    """Return whether any tensor has no elements."""
-    return any(0 in sizes(x) for x in tensors)
-
-
 def lu_solved(g: Graph, factors: Tensor, order: Tensor, b: Tensor, transposed: bool = False) -> Tensor:
     """Solve P L U x = b, given an LU factorization, or (P L U)^H x = b if `transposed` is set."""
     p = permutation(g, order, factors)
@@ -258,15 +303,42 @@ def lu_solved(g: Graph, factors: Tensor, order: Tensor, b: Tensor, transposed: b
     return g.matrix_multiplication(p, solved(g, turned, first, False, True))
 
 
-def determinant_parts(g: Graph, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Factorize matrices by LU. Return the diagonal of U, the sign of the permutation, the factors and the pivots."""
+def inverse(g: Graph, a: Tensor) -> Tensor:
+    if not a.dtype.is_complex:
+        return g.matrix_inverse(a)
+    factors, order, _, _ = lu(g, a)
+    return lu_solved(g, factors, order, eye(g, sizes(a)[0], sizes(a)[1], a))
+
+
+def solved_by_cholesky(g: Graph, factor: Tensor, b: Tensor) -> Tensor:
+    """Solve L L^H x = b, given the Cholesky factor L."""
+    return solved(g, adjoint(g, factor), solved(g, factor, b, True), False)
+
+
+def determinant(g: Graph, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the determinants (B, 1) of matrices, and the factors and pivots of their LU factorizations."""
+    diagonal, sign, factors, pivots = _determinant_parts(g, a)
+    return g.reduction_product(diagonal, 1) * sign, factors, pivots
+
+
+def log_determinant(g: Graph, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the signs (B, 1) of the determinants, the logarithms (B, 1) of their absolute values, and the factors and
+    pivots of the LU factorizations.
+    """
+    diagonal, sign, factors, pivots = _determinant_parts(g, a)
+    size = g.absolute(diagonal)
+    unit = diagonal / g.cast(g.select(g.equal(size, 0.0), number(g, 1, size), size), a.dtype)
+    return g.reduction_product(unit, 1) * sign, g.reduction_sum(g.logarithm(size), 1), factors, pivots
+
+
+def _determinant_parts(g: Graph, a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the diagonal of U, the sign (B, 1) of the permutation, the factors, and the pivots."""
     factors, _, pivots, _ = lu(g, a)
-    batch, n, _ = sizes(factors)
-    diagonal = g.reshape(g.reduction_sum(factors * eye(g, 1, n, factors), 2), [batch, n])
+    n = sizes(a)[1]
+    diagonal = g.squeeze(g.reduction_sum(factors * eye(g, 1, n, factors), 2), [2])
     exchanged = g.not_equal(pivots, g.constant(np.arange(1, n + 1, dtype=np.int32).reshape(1, n)))
     odd = g.modulo(g.reduction_sum(g.cast(exchanged, "int32"), 1), 2)
-    sign = g.reshape(1.0 - 2.0 * g.cast(odd, "float32"), [batch])
-    return diagonal, g.cast(sign, a.dtype), factors, pivots
+    return diagonal, g.cast(1.0 - 2.0 * g.cast(odd, float32), a.dtype), factors, pivots
 
 
 def exponential(g: Graph, a: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +21,9 @@ from .._dtypes import DTypeLike, fits
 from ..errors import GraphError, ShapeError
 from . import _gradients, _matrices
 from ._manipulation import axes_of, matrix_transpose
-from ._operation import cast_to, graph_of, operation, shape_of
+from ._operation import cast_to, graph_of, like, operation, shape_of
 from ._products import constant_like, cross, documented, matmul, matrix, outer, tensordot, vecdot
-from ._promotion import floating, real_of
+from ._promotion import complex_of, floating, real_of
 from ._statistics import reduced
 from ._statistics import sum as _sum
 
@@ -168,6 +168,19 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> An
     return _sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
+def _stacked(
+    x: Any,
+    shapes: Sequence[Sequence[int]],
+    algorithm: _matrices.Algorithm,
+    *others: Tensor,
+    real: Sequence[int] = (),
+    empty: float = 0,
+) -> list[Tensor]:
+    """Apply an algorithm to stacks of matrices. `real` lists the results that are real if x is complex."""
+    types = [(shape, real_of(x.dtype) if i in real else x.dtype) for i, shape in enumerate(shapes)]
+    return _matrices.stacked(graph_of(x), types, algorithm, x, *others, empty=empty)
+
+
 # --- decompositions ---------------------------------------------------------------------------------------------------
 @operation("x")
 @documented(
@@ -179,24 +192,16 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> An
 )
 def cholesky(x: Array, /, *, upper: bool = False) -> Any:
     assert isinstance(x, Tensor)
-    g = graph_of(x)
     x, shape = matrix(x, "cholesky", True)
-    if 0 in shape:
-        return constant_like(x, shape)
-    factor, _ = _matrices.cholesky(g, _matrices.flat(g, x))
-    return g.reshape(_matrices.adjoint(g, factor) if upper else factor, shape)
+    (factor,) = _stacked(x, [shape], lambda g, a: _matrices.cholesky(g, a)[:1])
+    return _matrices.adjoint(graph_of(x), factor) if upper else factor
 
 
 @operation("x")
 def _qr(x: Any, complete: bool) -> Any:
-    g = graph_of(x)
     x, (*batch, m, n) = matrix(x, "qr")
     k = m if complete else builtins.min(m, n)
-    if 0 in (*batch, m, n):
-        eye = np.broadcast_to(np.eye(m, k), (*batch, m, k)).astype(x.dtype.numpy)
-        return [g.constant(np.ascontiguousarray(eye)), constant_like(x, (*batch, k, n))]
-    q, r = _matrices.qr(g, _matrices.flat(g, x), complete)
-    return [g.reshape(q, [*batch, m, k]), g.reshape(r, [*batch, k, n])]
+    return _stacked(x, [(*batch, m, k), (*batch, k, n)], lambda g, a: _matrices.qr(g, a, complete))
 
 
 @documented(
@@ -215,12 +220,8 @@ def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
 
 @operation("x")
 def _eigh(x: Any) -> Any:
-    g = graph_of(x)
     x, shape = matrix(x, "eigh", True)
-    if 0 in shape:
-        return [constant_like(x, shape[:-1], real_of(x.dtype)), constant_like(x, shape)]
-    values, vectors = _gradients.hermitian(g, _matrices.flat(g, x), True)
-    return [g.reshape(values, shape[:-1]), g.reshape(vectors, shape)]
+    return _stacked(x, [shape[:-1], shape], lambda g, a: _gradients.hermitian(g, a, True), real=[0])
 
 
 @documented(
@@ -245,13 +246,8 @@ def eigvalsh(x: Array, /) -> Any:
 
 @operation("x")
 def _eig(x: Any) -> Any:
-    g = graph_of(x)
     x, shape = matrix(x, "eig", True)
-    wide = cast_to(x, _core.complex128 if x.dtype.name in ("float64", "complex128") else _core.complex64)
-    if 0 in shape:
-        return [constant_like(wide, shape[:-1]), constant_like(wide, shape)]
-    values, vectors = _gradients.general(g, _matrices.flat(g, wide))
-    return [g.reshape(values, shape[:-1]), g.reshape(vectors, shape)]
+    return _stacked(cast_to(x, complex_of(x.dtype)), [shape[:-1], shape], _gradients.general)
 
 
 @documented(
@@ -276,18 +272,11 @@ def eigvals(x: Array, /) -> Any:
 
 @operation("x")
 def _svd(x: Any, full: bool) -> Any:
-    g = graph_of(x)
     x, (*batch, m, n) = matrix(x, "svd")
     k = builtins.min(m, n)
     rows, columns = (m, n) if full else (k, k)
-    if 0 in (*batch, m, n):
-        u, v = (
-            g.constant(np.ascontiguousarray(np.broadcast_to(np.eye(*s), (*batch, *s))).astype(x.dtype.numpy))
-            for s in ((m, rows), (columns, n))
-        )
-        return [u, constant_like(x, (*batch, k), real_of(x.dtype)), v]
-    u, values, v = _gradients.svd(g, _matrices.flat(g, x), full)
-    return [g.reshape(u, [*batch, m, rows]), g.reshape(values, [*batch, k]), g.reshape(v, [*batch, columns, n])]
+    shapes = [(*batch, m, rows), (*batch, k), (*batch, columns, n)]
+    return _stacked(x, shapes, lambda g, a: _gradients.svd(g, a, full), real=[1])
 
 
 @documented(
@@ -313,15 +302,7 @@ def svdvals(x: Array, /) -> Any:
 
 # --- solutions and determinants -----------------------------------------------------------------------------------
 def _inverse(x: Tensor) -> Tensor:
-    g, shape = graph_of(x), shape_of(x, "inv")
-    if 0 in shape:
-        return constant_like(x, shape)
-    if not x.dtype.is_complex:
-        return g.matrix_inverse(x)
-    flat = _matrices.flat(g, x)
-    factors, order, _, _ = _matrices.lu(g, flat)
-    eye = _matrices.eye(g, _matrices.sizes(flat)[0], shape[-1], flat)
-    return g.reshape(_matrices.lu_solved(g, factors, order, eye), shape)
+    return _stacked(x, [shape_of(x, "inv")], lambda g, a: [_matrices.inverse(g, a)])[0]
 
 
 @operation("x")
@@ -353,14 +334,13 @@ def solve(x1: Array, x2: Array, /) -> Any:
     if two[-2] != one[-1]:
         raise ShapeError(f"solve: x2 must have {one[-1]} rows, got shape {two}")
     batch = list(np.broadcast_shapes(one[:-2], two[:-2]))
-    shape = [*batch, *two[-2:]]
-    if 0 in shape or 0 in one:
-        return constant_like(b, shape[:-1] if vector else shape)
-    flat = _matrices.flat(g, g.broadcast_to(a, [*batch, *one[-2:]]))
-    right = _matrices.flat(g, g.broadcast_to(b, shape))
-    factors, order, _, _ = _matrices.lu(g, flat)
-    found = g.reshape(_matrices.lu_solved(g, factors, order, right), shape)
-    return g.squeeze(found, [len(shape) - 1]) if vector else found
+    shape = [*batch, *(two[-2:-1] if vector else two[-2:])]
+
+    def algorithm(g: Any, a: Tensor, b: Tensor) -> list[Tensor]:
+        factors, order, _, _ = _matrices.lu(g, a)
+        return [_matrices.lu_solved(g, factors, order, b)]
+
+    return _stacked(a, [shape], algorithm, b)[0]
 
 
 @operation("x")
@@ -372,30 +352,16 @@ def solve(x1: Array, x2: Array, /) -> Any:
 )
 def det(x: Array, /) -> Any:
     assert isinstance(x, Tensor)
-    g = graph_of(x)
     x, shape = matrix(x, "det", True)
-    if 0 in shape:
-        return constant_like(x, shape[:-2], value=1)
-    diagonal, sign, _, _ = _matrices.determinant_parts(g, _matrices.flat(g, x))
-    return g.reshape(g.squeeze(g.reduction_product(diagonal, 1), [1]) * sign, shape[:-2])
+    return _stacked(x, [shape[:-2]], lambda g, a: _matrices.determinant(g, a)[:1], empty=1)[0]
 
 
 @operation("x")
 def _slogdet(x: Any) -> Any:
-    g = graph_of(x)
-    x, shape = matrix(x, "slogdet", True)
-    real = real_of(x.dtype)
-    if 0 in shape:
-        return [constant_like(x, shape[:-2], value=1), constant_like(x, shape[:-2], real)]
-    diagonal, sign, _, _ = _matrices.determinant_parts(g, _matrices.flat(g, x))
-    size = g.absolute(diagonal)
-    none = g.equal(size, 0.0)
-    unit = diagonal / g.cast(g.select(none, _matrices.number(g, 1, size), size), x.dtype)
-    total = g.squeeze(g.reduction_sum(g.logarithm(size), 1), [1])
-    return [
-        g.reshape(g.squeeze(g.reduction_product(unit, 1), [1]) * sign, shape[:-2]),
-        g.reshape(total, shape[:-2]),
-    ]
+    x, (*batch, n, _) = matrix(x, "slogdet", True)
+    if not n:
+        return [constant_like(x, batch, value=1), constant_like(x, batch, real_of(x.dtype))]
+    return _stacked(x, [batch, batch], lambda g, a: _matrices.log_determinant(g, a)[:2], real=[1])
 
 
 @documented(
@@ -429,9 +395,8 @@ def _rank(x: Any, rtol: Any) -> Any:
 
 
 def _svd_values(x: Tensor, shape: Sequence[int]) -> Tensor:
-    g = graph_of(x)
-    _, values, _ = _gradients.svd(g, _matrices.flat(g, x), False)
-    return g.reshape(values, [*shape[:-2], builtins.min(shape[-2:])])
+    values = [*shape[:-2], builtins.min(shape[-2:])]
+    return _stacked(x, [values], lambda g, a: _gradients.svd(g, a, False)[1:2], real=[0])[0]
 
 
 @documented(
@@ -447,20 +412,20 @@ def matrix_rank(x: Array, /, *, rtol: float | Array | None = None) -> Any:
 
 @operation("x", "rtol")
 def _pinv(x: Any, rtol: Any) -> Any:
-    g = graph_of(x)
     x, shape = matrix(x, "pinv")
-    turned = [*shape[:-2], shape[-1], shape[-2]]
-    if 0 in shape:
-        return constant_like(x, turned)
-    k = builtins.min(shape[-2:])
-    u, values, v = _gradients.svd(g, _matrices.flat(g, x), False)
-    wide = g.reshape(values, [*shape[:-2], k])
-    kept = g.greater_than(wide, _cutoff(x, wide, rtol, shape))
-    one, none = _matrices.number(g, 1, values), _matrices.number(g, 0, values)
-    kept = g.reshape(g.broadcast_to(kept, [*shape[:-2], k]), [-1, k])
-    inverse = g.select(kept, g.reciprocal(g.select(kept, values, one)), none)
-    scaled = _matrices.adjoint(g, v) * g.cast(g.expand_dims(inverse, [1]), x.dtype)
-    return g.reshape(g.matrix_multiplication(scaled, _matrices.adjoint(g, u)), turned)
+    return pseudo_inverse(x, lambda values: _cutoff(x, values, rtol, shape))
+
+
+def pseudo_inverse(x: Tensor, cutoff: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return pseudo-inverses. cutoff(values) is the largest singular value of each matrix that counts as 0."""
+    (*batch, m, n), g = shape_of(x, "pinv"), graph_of(x)
+    if 0 in (*batch, m, n):
+        return constant_like(x, (*batch, n, m))
+    u, values, v = _svd(x, False)
+    kept = g.greater_than(values, cutoff(values))
+    inverse = g.select(kept, g.reciprocal(g.select(kept, values, like(values, 1))), like(values, 0))
+    scaled = _matrices.adjoint(g, v) * g.cast(g.expand_dims(inverse, [len(batch)]), x.dtype)
+    return g.matrix_multiplication(scaled, _matrices.adjoint(g, u))
 
 
 @documented(

@@ -21,15 +21,17 @@ except ImportError as error:
 
 from .._checks import checked
 from ..interchange.custom_operators import Operators, value_of
-from ..interchange.data_dependent import DataDependent, Trainable
-from ..interchange.deferred_build import DeferredModel
+from ..interchange.data_dependent import Trainable
+from ..interchange.deferred_build import DeferredModel, built_or_deferred
+from ..interchange.importer import reporting_malformed
 from ..model import Model
 from . import ops  # noqa: F401  enters the operators
-from ._files import ModelLike, read_model, sense
-from ._functions import Functions
-from ._registry import known_operators
+from .building.importer import NodeImporter
+from .building.node import known_operators
 from .export import export
-from .importer import Importer, build_assuming
+from .reading.files import ModelLike, read_model
+from .reading.functions import Functions
+from .rebuilding.assumptions import build_assuming
 
 
 @checked
@@ -131,26 +133,18 @@ def _loaded(
     operators: Operators,
 ) -> Model:
     model, tensors = read_model(path)
-    with sense("the model"):
+    with reporting_malformed("onnx", "the model"):
         functions = Functions(model, operators)
-    given_values = {name: np.asarray(value) for name, value in values.items()}
-    given_shapes = dict(shapes)
-
-    def built(more_values: Mapping[str, np.ndarray], more_shapes: Mapping[str, Sequence[int]]) -> Importer:
-        known = {**given_values, **more_values}, {**given_shapes, **more_shapes}
-        return build_assuming(lambda assumptions: Importer(model, tensors, functions, trainable, *known, assumptions))
-
     initialisers = {tensor.name for tensor in model.graph.initializer}
     inputs = [info.name for info in model.graph.input if info.name not in initialisers]
-    try:
-        done = built({}, {})
-    except DataDependent as data_dependent:
-        tensors.keep()
-        free = [name for name in inputs if name not in given_values]
-        return DeferredModel(built, free, [info.name for info in model.graph.output], data_dependent)
-    model = Model(done.graph, done.inputs, done.outputs, done.parameters)
-    model.classes = done.classes
-    return model
+    outputs = [info.name for info in model.graph.output]
+
+    def build(values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> NodeImporter:
+        return build_assuming(
+            lambda assumptions: NodeImporter(model, tensors, functions, trainable, values, shapes, assumptions)
+        )
+
+    return built_or_deferred(build, inputs, outputs, values, shapes, lambda data_dependent: tensors.keep())
 
 
 __all__ = ["DeferredModel", "Model", "export", "known_operators", "load", "value_of"]

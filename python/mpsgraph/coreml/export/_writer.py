@@ -14,27 +14,17 @@ import numpy as np
 
 from ..._core import Block, DType, Operation, Tensor
 from ...interchange.export import NotExpressible, array_of, known_array
+from ...interchange.registry import Registry
 
 Var: TypeAlias = Any  # A variable of a MIL program in coremltools.
 WriteFunction: TypeAlias = "Callable[[Writer, Operation], Var | list[Var]]"
-_WRITERS: dict[str, WriteFunction] = {}
+writes: Registry[WriteFunction] = Registry("writer of the kind")
 # Exceptions that coremltools raises for invalid operands.
 _REFUSALS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError,
     RuntimeError,
 )  # fmt: skip
 _TYPES = {"float32": "fp32", "float16": "fp16", "int32": "int32", "int64": "int32", "bool": "bool"}
-
-
-def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
-    """Return a decorator that registers the writer for one or several operation kinds."""
-
-    def enter(function: WriteFunction) -> WriteFunction:
-        for kind in kinds:
-            _WRITERS[kind] = function
-        return function
-
-    return enter
 
 
 def exported_operations() -> list[str]:
@@ -47,7 +37,7 @@ def exported_operations() -> list[str]:
         >>> "convolution2d" in mg.coreml.exported_operations()
         True
     """
-    return sorted([*_WRITERS, "constant", "placeholder", "read", "variable"])
+    return sorted([*writes.known(), "constant", "placeholder", "read", "variable"])
 
 
 def type_name(dtype: DType) -> str:
@@ -109,7 +99,7 @@ class Writer:
             return [self.constant(array_of(op), op.outputs[0].dtype, op.name)]
         if op.kind == "read":
             return [self._vars[op.inputs[0]]]
-        writer = _WRITERS.get(op.kind)
+        writer = writes.get(op.kind)
         if writer is None:
             raise NotExpressible("MIL has no such operation")
         for tensor in op.outputs:

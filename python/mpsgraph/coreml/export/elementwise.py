@@ -8,22 +8,9 @@ import numpy as np
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible, known_array, required_shape
+from ...interchange.renames import names
 from ._writer import Var, Writer, type_name, writes
 
-_UNARY = {
-    "identity": "identity", "exponent": "exp", "exponent_base2": "exp2", "square_root": "sqrt", "absolute": "abs",
-    "sign": "sign", "ceil": "ceil", "floor": "floor", "rint": "round", "sin": "sin", "cos": "cos", "tan": "tan",
-    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asin": "asin", "acos": "acos", "atan": "atan", "atanh": "atanh",
-    "erf": "erf", "square": "square", "absolute_square": "square", "not": "logical_not", "relu": "relu",
-    "sigmoid": "sigmoid",
-}  # fmt: skip
-_BINARY = {
-    "addition": "add", "subtraction": "sub", "multiplication": "mul", "power": "pow", "minimum": "minimum",
-    "maximum": "maximum", "minimum_with_nan_propagation": "minimum", "maximum_with_nan_propagation": "maximum",
-    "equal": "equal", "not_equal": "not_equal", "less_than": "less", "less_than_or_equal_to": "less_equal",
-    "greater_than": "greater", "greater_than_or_equal_to": "greater_equal", "logical_and": "logical_and",
-    "logical_or": "logical_or", "logical_xor": "logical_xor", "floor_modulo": "mod",
-}  # fmt: skip
 _FLAGS = ("logical_and", "logical_or", "logical_xor", "logical_nand", "logical_nor", "logical_xnor", "not")
 
 
@@ -36,24 +23,26 @@ def _require_flags(op: Operation) -> None:
         raise NotExpressible(f"MIL's logical operations support only bool, got {op.inputs[0].dtype}")
 
 
-@writes(*_UNARY)
-def unary(w: Writer, op: Operation) -> Var:
+@writes.rows(names("mil", "function", "rounding", "inversion"))
+@writes.rows({"absolute_square": "square"})
+def function(w: Writer, name: str, op: Operation) -> Var:
     """Export a unary operation for which MIL has an equivalent."""
     _require_flags(op)
-    x, name = w[op.inputs[0]], _UNARY[op.kind]
+    x = w[op.inputs[0]]
     if not _is_float(op) and name not in ("identity", "abs", "sign", "square", "logical_not"):
         raise NotExpressible(f"MIL's {name} supports only floating-point types, got {op.inputs[0].dtype}")
     return getattr(w.mb, name)(x=x)
 
 
-@writes(*_BINARY)
-def binary(w: Writer, op: Operation) -> Var:
+@writes.rows(names("mil", "comparison", "arithmetic", "extremum", "logic", without=("division",)))
+@writes.rows({"minimum": "minimum", "maximum": "maximum"})
+def binary(w: Writer, name: str, op: Operation) -> Var:
     """Export a binary operation for which MIL has an equivalent."""
     _require_flags(op)
     x, y = w.all(op)
     if str(op.inputs[0].dtype) == "bool" and op.kind not in _FLAGS:
         x, y = (w.mb.cast(x=v, dtype="int32") for v in (x, y))
-    return getattr(w.mb, _BINARY[op.kind])(x=x, y=y)
+    return getattr(w.mb, name)(x=x, y=y)
 
 
 @writes("logical_nand", "logical_nor", "logical_xnor")

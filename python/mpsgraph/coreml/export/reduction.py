@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible, attribute, axis_of, required_shape
+from ...interchange.renames import names
 from ._writer import Var, Writer, writes
-
-_REDUCTIONS = {
-    "reduction_sum": "reduce_sum", "reduction_product": "reduce_prod", "reduction_maximum": "reduce_max",
-    "reduction_maximum_propagate_nan": "reduce_max", "reduction_minimum": "reduce_min",
-    "reduction_minimum_propagate_nan": "reduce_min", "mean": "reduce_mean",
-}  # fmt: skip
 
 
 def _axes(op: Operation) -> list[int]:
@@ -18,13 +13,14 @@ def _axes(op: Operation) -> list[int]:
     return axes or list(range(len(required_shape(op.inputs[0]))))
 
 
-@writes(*_REDUCTIONS)
-def reduction(w: Writer, op: Operation) -> Var:
+@writes.rows(names("mil", "reduction"))
+@writes.rows({"reduction_maximum": "reduce_max", "reduction_minimum": "reduce_min"})
+def reduction(w: Writer, name: str, op: Operation) -> Var:
     """Export a reduction. The reduced axes are kept with size 1."""
     x = w[op.inputs[0]]
     if op.inputs[0].shape == ():
         return w.mb.identity(x=x)
-    return getattr(w.mb, _REDUCTIONS[op.kind])(x=x, axes=_axes(op), keep_dims=True)
+    return getattr(w.mb, name)(x=x, axes=_axes(op), keep_dims=True)
 
 
 @writes("reduction_and", "reduction_or")

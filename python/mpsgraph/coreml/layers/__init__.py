@@ -4,6 +4,6 @@ Layers are expressed in terms of MIL operations where possible.
 """
 
 from . import elementwise, lookups, planes, recurrent, reductions, shapes  # noqa: F401  enters the layers
-from ._layer import Layer, known_layers, layer_function
+from ._layer import Layer, known_layers, layer
 
-__all__ = ["Layer", "known_layers", "layer_function"]
+__all__ = ["Layer", "known_layers", "layer"]

@@ -8,36 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..._core import Tensor, float32, int32
-from ...errors import GraphError, UnsupportedError
+from ...errors import GraphError
 from ...interchange.data_dependent import DataDependent
+from ...interchange.node_view import NodeView
+from ...interchange.registry import Registry
 from ...numpy._sizes import Sizes
-from .._table import Call, Import, Value, function_of
+from .._operation import Call, Import, Value, mil
 from .._values import Fixed
 from .._wire import Message
 
 Function: TypeAlias = "Callable[[Layer], Tensor | Sequence[Tensor]]"
-_FUNCTIONS: dict[str, Function] = {}
-
-
-def layer(*kinds: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers a translation function for one or several kinds of layers."""
-
-    def enter(function: Function) -> Function:
-        for kind in kinds:
-            _FUNCTIONS[kind] = function
-        return function
-
-    return enter
-
-
-def layer_function(kind: str) -> Function | None:
-    """Return the translation of a kind of layer, or None if it is not supported."""
-    return _FUNCTIONS.get(kind)
+layer: Registry[Function] = Registry("kind of layer")
 
 
 def known_layers() -> list[str]:
@@ -50,26 +36,25 @@ def known_layers() -> list[str]:
         >>> "innerProduct" in mg.coreml.known_layers()
         True
     """
-    return sorted(_FUNCTIONS)
+    return layer.known()
 
 
-class Layer(Sizes):
+class Layer(NodeView, Sizes):
     """A neural-network layer, as passed to its translation function: parameters, operands, and the target graph."""
 
-    def __init__(self, importer: Import, kind: str, name: str, p: Message, xs: Sequence[Tensor], results: int) -> None:
-        self.importer, self.kind, self.name, self.p, self.xs, self.results = importer, kind, name, p, list(xs), results
-        self.g = importer.graph
+    prefix = "layer "
+
+    def __init__(self, importer: Import, name: str, label: str, p: Message, xs: Sequence[Tensor], results: int) -> None:
+        # `name` is the kind of layer, and `label` the layer's own name.
+        super().__init__(importer.graph, name)
+        self.importer, self.label, self.p, self.xs, self.results = importer, label, p, list(xs), results
 
     @property
     def x(self) -> Tensor:
         """The first operand. Raises GraphError if the layer has no inputs."""
         if not self.xs:
-            raise GraphError(f"layer {self.kind} must have at least one input, got none")
+            raise GraphError(f"layer {self.name} must have at least one input, got none")
         return self.xs[0]
-
-    def refuse(self, why: str) -> NoReturn:
-        """Raise an UnsupportedError that names the kind of layer."""
-        raise UnsupportedError(f"layer {self.kind}: {why}")
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
         """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
@@ -81,7 +66,7 @@ class Layer(Sizes):
         """Apply a MIL operation with several results. Operands are tensors, constants, numbers, strings, or lists of
         integers.
         """
-        function = function_of(op)
+        function = mil.get(op)
         assert function is not None, op
         given = {name: self._values(value) for name, value in operands.items() if value is not None}
         call = Call(self.importer, op, given, [(None, None)] * count)
@@ -114,7 +99,7 @@ class Layer(Sizes):
         The file stores weights as float32, as float16, or as integers. Integers are dequantized with a lookup table,
         with one scale for all weights, or with one scale per index of `axis`.
         """
-        name = f"{self.name}.{part}"
+        name = f"{self.label}.{part}"
         count = math.prod(shape)
         if proto.has("float16Value"):
             numbers = np.frombuffer(proto.float16Value, "<f2").astype(np.float32)
@@ -162,10 +147,6 @@ class Layer(Sizes):
     def ints(self, x: Tensor) -> Tensor:
         """Convert indices or sizes to int32, because neural networks represent them as floats."""
         return self.cast(x, int32)
-
-    def cast(self, x: Tensor, dtype: Any) -> Tensor:
-        """Return x converted to a dtype, or x itself if it already has that dtype."""
-        return x if x.dtype == dtype else self.g.cast(x, dtype)
 
     def floats(self, x: Tensor) -> Tensor:
         """Convert x to float32, the type that neural networks compute in."""

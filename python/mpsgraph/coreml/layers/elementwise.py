@@ -5,31 +5,19 @@ from __future__ import annotations
 from functools import reduce
 
 from ..._core import Tensor
+from ...interchange.renames import between
 from ._layer import Layer, layer
 
-_UNARY = ("ceil", "floor", "sign", "round", "exp2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh",
-          "atanh", "erf")  # fmt: skip
-_BINARY = {
-    "modBroadcastable": "mod", "minBroadcastable": "minimum", "maxBroadcastable": "maximum", "addBroadcastable": "add",
-    "powBroadcastable": "pow", "divideBroadcastable": "real_div", "floorDivBroadcastable": "floor_div",
-    "multiplyBroadcastable": "mul", "subtractBroadcastable": "sub", "max": "maximum", "min": "minimum",
-    "logicalOr": "logical_or", "logicalXor": "logical_xor", "logicalAnd": "logical_and",
-}  # fmt: skip
-_COMPARED = {
-    "equal": "equal", "notEqual": "not_equal", "lessThan": "less", "lessEqual": "less_equal",
-    "greaterThan": "greater", "greaterEqual": "greater_equal",
-}  # fmt: skip
 
-
-@layer(*_UNARY)
-def unary(n: Layer) -> Tensor:
-    return n.mil(n.kind, x=n.x)
+@layer.rows(between("layer", "mil", "function", "rounding"))
+def function(n: Layer, op: str) -> Tensor:
+    return n.mil(op, x=n.x)
 
 
 @layer("asinh", "acosh")
 def arcs(n: Layer) -> Tensor:
     x = n.floats(n.x)
-    return n.g.asinh(x) if n.kind == "asinh" else n.g.acosh(x)
+    return n.g.asinh(x) if n.name == "asinh" else n.g.acosh(x)
 
 
 @layer("logicalNot")
@@ -37,20 +25,21 @@ def logical_not(n: Layer) -> Tensor:
     return n.mil("equal", x=n.floats(n.x), y=0.0)
 
 
-@layer(*_BINARY)
-def binary(n: Layer) -> Tensor:
-    return reduce(lambda a, b: n.mil(_BINARY[n.kind], x=a, y=b), n.xs)
+@layer.rows(between("layer", "mil", "arithmetic", "extremum", "logic"))
+@layer.rows({"floorDivBroadcastable": "floor_div"})
+def binary(n: Layer, op: str) -> Tensor:
+    return reduce(lambda a, b: n.mil(op, x=a, y=b), n.xs)
 
 
-@layer(*_COMPARED)
-def compared(n: Layer) -> Tensor:
-    return n.mil(_COMPARED[n.kind], x=n.x, y=n.xs[1] if len(n.xs) > 1 else float(n.p.alpha))
+@layer.rows(between("layer", "mil", "comparison"))
+def compared(n: Layer, op: str) -> Tensor:
+    return n.mil(op, x=n.x, y=n.xs[1] if len(n.xs) > 1 else float(n.p.alpha))
 
 
 @layer("add", "multiply")
 def sums(n: Layer) -> Tensor:
     """Translate add and multiply, which combine all inputs, or the single input and the layer's parameter alpha."""
-    op = "add" if n.kind == "add" else "mul"
+    op = "add" if n.name == "add" else "mul"
     if len(n.xs) == 1:
         return n.mil(op, x=n.x, y=float(n.p.alpha))
     return reduce(lambda a, b: n.mil(op, x=a, y=b), n.xs)

@@ -53,7 +53,7 @@ def _five(n: Layer, x: Tensor, width: int) -> Tensor:
 def _joined(n: Layer, held: Message, names: Sequence[str], shape: Sequence[int], part: str) -> Fixed:
     """Return the weights of all gates, concatenated along the first axis."""
     parts = [n.weight(getattr(held, name), shape, part).value for name in names]
-    return Fixed(np.concatenate(parts, 0), "FLOAT32", f"{n.name}.{part}")
+    return Fixed(np.concatenate(parts, 0), "FLOAT32", f"{n.label}.{part}")
 
 
 @layer("simpleRecurrent")
@@ -103,12 +103,12 @@ def _lstm_weights(n: Layer, held: Message, given: int, width: int, back: str) ->
         bias = np.array(_joined(n, held, [f"{g}BiasVector" for g in _GATES], [width], "bias").value)
     if common.forgetBias:
         bias[width : 2 * width] += 1
-    return {**result, f"bias{back}": Fixed(bias, "FLOAT32", f"{n.name}.bias{back}")}
+    return {**result, f"bias{back}": Fixed(bias, "FLOAT32", f"{n.label}.bias{back}")}
 
 
 @layer("uniDirectionalLSTM", "biDirectionalLSTM")
 def lstm(n: Layer) -> Sequence[Tensor]:
-    p, given, width, both = n.p, int(n.p.inputVectorSize), int(n.p.outputVectorSize), n.kind == "biDirectionalLSTM"
+    p, given, width, both = n.p, int(n.p.inputVectorSize), int(n.p.outputVectorSize), n.name == "biDirectionalLSTM"
     common, g = p.params, n.g
     if common.hasPeepholeVectors or common.coupledInputAndForgetGate:
         n.refuse("peepholes and coupled gates are not supported")

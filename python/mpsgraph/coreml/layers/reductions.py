@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..._core import Tensor
+from ...interchange.renames import between
 from ._layer import Layer, layer
 
 _OLDER = {
@@ -10,11 +11,6 @@ _OLDER = {
     "L1": "reduce_l1_norm", "L2": "reduce_l2_norm", "MAX": "reduce_max", "MIN": "reduce_min",
 }  # fmt: skip
 _AXES = {"CHW": [-3, -2, -1], "HW": [-2, -1], "C": [-3], "H": [-2], "W": [-1]}
-_NEWER = {
-    "reduceL1": "reduce_l1_norm", "reduceL2": "reduce_l2_norm", "reduceMax": "reduce_max", "reduceMin": "reduce_min",
-    "reduceSum": "reduce_sum", "reduceProd": "reduce_prod", "reduceMean": "reduce_mean",
-    "reduceLogSum": "reduce_log_sum", "reduceSumSquare": "reduce_sum_square", "reduceLogSumExp": "reduce_log_sum_exp",
-}  # fmt: skip
 
 
 @layer("reduce")
@@ -28,15 +24,17 @@ def reduce(n: Layer) -> Tensor:
     return n.mil(_OLDER[mode], x=n.x, axes=axes, keep_dims=True)
 
 
-@layer(*_NEWER)
-def newer(n: Layer) -> Tensor:
+@layer.rows(between("layer", "mil", "reduction"))
+@layer.rows({"reduceL1": "reduce_l1_norm", "reduceL2": "reduce_l2_norm", "reduceLogSum": "reduce_log_sum"})
+@layer.rows({"reduceSumSquare": "reduce_sum_square", "reduceLogSumExp": "reduce_log_sum_exp"})
+def newer(n: Layer, op: str) -> Tensor:
     axes = None if n.p.reduceAll or not n.p.axes.size else [int(v) for v in n.p.axes]
-    return n.mil(_NEWER[n.kind], x=n.floats(n.x), axes=axes, keep_dims=bool(n.p.keepDims))
+    return n.mil(op, x=n.floats(n.x), axes=axes, keep_dims=bool(n.p.keepDims))
 
 
 @layer("argMax", "argMin")
 def arg(n: Layer) -> Tensor:
-    op = "reduce_argmax" if n.kind == "argMax" else "reduce_argmin"
+    op = "reduce_argmax" if n.name == "argMax" else "reduce_argmin"
     return n.mil(op, x=n.x, axis=int(n.p.axis), keep_dims=not n.p.removeDim)
 
 

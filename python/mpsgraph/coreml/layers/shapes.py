@@ -234,7 +234,7 @@ def fill_like(n: Layer) -> Tensor:
 def load_constant(n: Layer) -> Tensor:
     """Translate loadConstant, whose result has rank 5, and loadConstantND."""
     shape = _list(n.p.shape)
-    fixed = n.weight(n.p.data, [1, 1, *shape] if n.kind == "loadConstant" else shape, "data")
+    fixed = n.weight(n.p.data, [1, 1, *shape] if n.name == "loadConstant" else shape, "data")
     return n.importer.weight(fixed, True)
 
 
@@ -269,5 +269,5 @@ def triangular(n: Layer) -> Tensor:
     rows, columns = (n.size(x, i) for i in (-2, -1))
     row, column = g.coordinate_along_axis(0, [rows, columns]), g.coordinate_along_axis(1, [rows, columns])
     reach = g.subtraction(column, row)
-    kept = g.less_than_or_equal_to(reach, k) if n.kind == "lowerTriangular" else g.greater_than_or_equal_to(reach, k)
+    kept = g.less_than_or_equal_to(reach, k) if n.name == "lowerTriangular" else g.greater_than_or_equal_to(reach, k)
     return g.select(g.reshape(kept, [*[1] * (rank - 2), rows, columns]), x, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..._core import Tensor
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 
 
 @mil("relu6")

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ...errors import GraphError
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 from .._values import Fixed, bits_of
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..._core import Tensor, bool_
 from ...errors import GraphError
 from ...interchange.data_dependent import DataDependent
-from .._table import Call, Results, TensorList, Value, mil
+from .._operation import Call, Results, TensorList, Value, mil
 
 
 @mil("cond")
@@ -19,14 +19,14 @@ def cond(call: Call) -> Results:
     if len(call.blocks) != 2:
         raise GraphError(f"cond must have 2 branches, got {len(call.blocks)}")
     try:
-        return call.importer.block(call.blocks[0 if call.flag("pred") else 1], [])
+        return call.importer.nested(call.blocks[0 if call.flag("pred") else 1], [])
     except DataDependent:
         if condition.shape is None:
             raise
 
     def branch(i: int) -> list[Tensor]:
-        with call.importer.scope():
-            return [call.importer.tensor(value) for value in call.importer.block(call.blocks[i], [])]
+        with call.importer.block():
+            return [call.importer.tensor(value) for value in call.importer.nested(call.blocks[i], [])]
 
     made = g.if_(g.reshape(call.cast(condition, bool_), ()), lambda: branch(0), lambda: branch(1))
     return list(made)
@@ -48,13 +48,13 @@ def while_loop(call: Call) -> Results:
         return [v.tensor if isinstance(v, TensorList) else call.importer.tensor(v) for v in values]
 
     def before(*carried: Tensor) -> tuple[Tensor, list[Tensor]]:
-        with call.importer.scope():
-            (goes_on,) = plain(call.importer.block(call.blocks[0], opened(carried)))
+        with call.importer.block():
+            (goes_on,) = plain(call.importer.nested(call.blocks[0], opened(carried)))
             return g.reshape(call.cast(goes_on, bool_), ()), list(carried)
 
     def after(*carried: Tensor) -> list[Tensor]:
-        with call.importer.scope():
-            made = plain(call.importer.block(call.blocks[1], opened(carried)))
+        with call.importer.block():
+            made = plain(call.importer.nested(call.blocks[1], opened(carried)))
             return [call.cast(t, c.dtype) for t, c in zip(made, carried, strict=True)]
 
     return opened(list(g.while_(plain(given), before, after)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..._core import Tensor
 from ...errors import ShapeError
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 from .activations import per_channel
 
 STYLES = {"same": "TF_SAME", "same_lower": "ONNX_SAME_LOWER"}

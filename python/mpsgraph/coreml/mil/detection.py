@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core import Tensor, float32, int32
 from ...errors import ShapeError
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 
 _LAST = 2**31 - 1  # A rank that sorts discarded boxes after all others.
 _LOWEST = float(np.finfo(np.float32).min)

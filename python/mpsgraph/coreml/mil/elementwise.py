@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..._core import DType, Tensor, bool_, float32
-from .._table import Call, Results, mil
+from ...interchange.renames import methods
+from .._operation import Call, Results, mil
 
-_UNARY = {
-    "abs": "absolute", "acos": "acos", "asin": "asin", "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos",
-    "cosh": "cosh", "erf": "erf", "exp": "exponent", "exp2": "exponent_base2", "floor": "floor", "identity": "identity",
-    "logical_not": "not_", "relu": "relu", "round": "rint", "sigmoid": "sigmoid", "sign": "sign", "sin": "sin",
-    "sinh": "sinh", "sqrt": "square_root", "square": "square", "tan": "tan", "tanh": "tanh",
-}  # fmt: skip
-_BINARY = {
-    "add": "addition", "equal": "equal", "greater": "greater_than", "greater_equal": "greater_than_or_equal_to",
-    "less": "less_than", "less_equal": "less_than_or_equal_to", "logical_and": "logical_and",
-    "logical_or": "logical_or", "logical_xor": "logical_xor", "maximum": "maximum_with_nan_propagation",
-    "minimum": "minimum_with_nan_propagation", "mod": "floor_modulo", "mul": "multiplication",
-    "not_equal": "not_equal", "pow": "power", "sub": "subtraction",
-}  # fmt: skip
+_OF_INTEGERS = ("abs", "identity", "logical_not", "sign", "square", "relu")
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")
 _TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
 SMALLEST = 1.2e-38  # A smaller epsilon is omitted because Core ML flushes subnormal numbers to zero.
 
 
-@mil(*_UNARY)
-def unary(call: Call) -> Results:
-    method: Callable[[Tensor], Tensor] = getattr(call.g, _UNARY[call.op])
-    x = call.tensor("x")
-    if x.dtype.is_float or call.op in ("abs", "identity", "logical_not", "sign", "square", "relu"):
-        return method(x)
-    # Integers are computed in float32 and converted back. Rounding operations leave them unchanged.
-    return call.cast(method(call.cast(x, float32)), x.dtype)
+@mil.rows(methods("mil", "function", "rounding", "inversion"))
+def function(call: Call, method: str) -> Results:
+    """Translate a function of one operand. Integers are computed in float32, except by operations that keep them."""
+    x, compute = call.tensor("x"), getattr(call.g, method)
+    return compute(x) if x.dtype.is_float or call.name in _OF_INTEGERS else call.in_dtype(float32, x, compute)
 
 
-@mil(*_BINARY)
-def binary(call: Call) -> Results:
+@mil.rows(methods("mil", "comparison", "arithmetic", "extremum", "logic", without=("real_div",)))
+def binary(call: Call, method: str) -> Results:
     x, y = together(call, "x", "y")
-    if call.op in _LOGICAL:
+    if call.name in _LOGICAL:
         x, y = call.cast(x, bool_), call.cast(y, bool_)
-    made: Tensor = getattr(call.g, _BINARY[call.op])(x, y)
+    made: Tensor = getattr(call.g, method)(x, y)
     return made
 
 

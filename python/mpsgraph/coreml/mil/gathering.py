@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Tensor, int32
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 
 _MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", "max": "max", "update": "set"}
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core import Tensor, bool_, float32
 from ...errors import GraphError
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 
 
 @mil("linear")

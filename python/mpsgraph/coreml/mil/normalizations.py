@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..._core import Tensor
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 from .activations import per_channel
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..._core import Tensor, float32
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 
 
 @mil("topk")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core import Tensor
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 from .convolutions import like_before, padding_of, pairs_of, planar, steps
 
 

@@ -6,7 +6,7 @@ own seed is used.
 
 from __future__ import annotations
 
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 
 
 def _seed(call: Call) -> int | None:

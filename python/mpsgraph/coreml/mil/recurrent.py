@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core import Tensor
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 
 _ACTIVATIONS = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "sigmoid_hard": "hard_sigmoid", "linear": "none"}
 _LSTM, _GRU, _RNN = (0, 1, 3, 2), (2, 0, 1), (0,)  # The MIL gate index of each mpsgraph gate.

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core import Tensor, float32
-from .._table import Call, Results, mil
+from ...interchange.renames import methods
+from .._operation import Call, Results, mil
 
 
 def _axes(call: Call, x: Tensor) -> list[int]:
@@ -25,9 +26,9 @@ def reduced(call: Call, of: Callable[[Tensor, list[int]], Tensor]) -> Tensor:
     return y if call.flag("keep_dims", False) or not axes else call.g.squeeze(y, axes)
 
 
-@mil("reduce_sum")
-def reduce_sum(call: Call) -> Results:
-    return reduced(call, call.g.reduction_sum)
+@mil.rows(methods("mil", "reduction", without=("mean",)))
+def plain(call: Call, method: str) -> Results:
+    return reduced(call, getattr(call.g, method))
 
 
 @mil("reduce_mean")
@@ -36,21 +37,6 @@ def reduce_mean(call: Call) -> Results:
         return call.g.mean(x, axes) if x.dtype.is_float else call.g.mean(call.cast(x, float32), axes)
 
     return reduced(call, of)
-
-
-@mil("reduce_max")
-def reduce_max(call: Call) -> Results:
-    return reduced(call, call.g.reduction_maximum_propagate_nan)
-
-
-@mil("reduce_min")
-def reduce_min(call: Call) -> Results:
-    return reduced(call, call.g.reduction_minimum_propagate_nan)
-
-
-@mil("reduce_prod")
-def reduce_prod(call: Call) -> Results:
-    return reduced(call, call.g.reduction_product)
 
 
 @mil("reduce_sum_square")
@@ -92,7 +78,7 @@ def reduce_arg(call: Call) -> Results:
     g, x, axis = call.g, call.tensor("x"), call.integer("axis", -1)
     # Read this parameter, which needs no translation, because the program declares the result with the same dtype.
     call.has("output_dtype")
-    y = g.reduction_arg_maximum(x, axis) if call.op == "reduce_argmax" else g.reduction_arg_minimum(x, axis)
+    y = g.reduction_arg_maximum(x, axis) if call.name == "reduce_argmax" else g.reduction_arg_minimum(x, axis)
     return y if call.flag("keep_dims", False) else g.squeeze(y, [axis])
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Tensor, float32
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 
 _ALIGNED = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS")
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..._core import Tensor, int32
 from ...errors import ShapeError
 from ...interchange.data_dependent import DataDependent
-from .._table import Call, Results, TensorList, mil
+from .._operation import Call, Results, TensorList, mil
 
 
 @mil("shape")
@@ -265,7 +265,7 @@ def list_gather(call: Call) -> Results:
 def list_write(call: Call) -> Results:
     """Translate list_write and list_scatter, which replace elements of a list."""
     g, value = call.g, call.tensor("value")
-    if call.op == "list_scatter":
+    if call.name == "list_scatter":
         places = call.tensor("indices")
     else:
         places, value = g.reshape(call.tensor("index"), [1]), g.expand_dims(value, [0])

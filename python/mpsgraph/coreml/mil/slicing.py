@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core import Tensor, int32
 from ...interchange.data_dependent import DataDependent
-from .._table import Call, Results, mil
+from .._operation import Call, Results, mil
 
 
 def _bits(flags: Any) -> int:

@@ -6,7 +6,7 @@ these writes.
 
 from __future__ import annotations
 
-from .._table import Call, Results, State, mil
+from .._operation import Call, Results, State, mil
 
 
 def _state(call: Call) -> State:

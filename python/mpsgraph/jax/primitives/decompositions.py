@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,31 +10,15 @@ import numpy as np
 from ..._core import Tensor
 from ...graph import Graph
 from ...numpy import _eigenvalues as e_
+from ...numpy import _gradients
 from ...numpy import _matrices as m_
 from ._table import Equation, primitive, shape
 
 
-def _stacked(
-    equation: Equation, function: Callable[..., Sequence[Tensor]], *operands: Tensor, rank: int = 2
-) -> list[Tensor]:
-    """Apply a function of stacks of matrices (B, m, n), or of vectors (B, n), to operands with any leading axes.
-
-    float16 and bfloat16 are computed in float32. Results without elements are zeros.
-    """
-    g = equation.g
-    if any(0 in aval.shape for aval in (*equation.operands, *equation.results)):
-        return [equation.constant(0, aval.dtype.name, aval.shape) for aval in equation.results]
-    wide = [equation.cast(x, "float32") if x.dtype.is_float and x.dtype.itemsize == 2 else x for x in operands]
-    batch = shape(operands[0])[: len(shape(operands[0])) - rank]
-    flat = [g.reshape(x, [int(np.prod(batch)), *shape(x)[len(batch) :]]) for x in wide]
-    return [
-        equation.cast(g.reshape(x, list(aval.shape)), aval.dtype.name)
-        for x, aval in zip(function(g, *flat), equation.results, strict=True)
-    ]
-
-
-def _turned(g: Graph, x: Tensor) -> Tensor:
-    return g.swap_axes(x, 1, 2)
+def _stacked(equation: Equation, algorithm: m_.Algorithm, *operands: Tensor, ranks: Sequence[int] = ()) -> list[Tensor]:
+    """Apply an algorithm to operands with any leading axes. The results have the types that JAX predicts."""
+    types = [(aval.shape, aval.dtype.name) for aval in equation.results]
+    return m_.stacked(equation.g, types, algorithm, *operands, ranks=ranks)
 
 
 @primitive("cholesky")
@@ -67,15 +51,9 @@ def triangular_solve(
     """Translate triangular_solve, which returns x with op(a) x = b or x op(a) = b."""
 
     def function(g: Graph, a: Tensor, b: Tensor) -> list[Tensor]:
-        below = lower
-        if conjugate_a and a.dtype.is_complex:
-            a = g.conjugate(a)
-        if transpose_a:
-            a, below = _turned(g, a), not below
-        if not left_side:
-            a, below, b = _turned(g, a), not below, _turned(g, b)
-        found = m_.solved(g, a, b, below, unit_diagonal)
-        return [found if left_side else _turned(g, found)]
+        a = g.conjugate(a) if conjugate_a and a.dtype.is_complex else a
+        a = g.swap_axes(a, 1, 2) if transpose_a else a
+        return [m_.solved_triangular(g, a, b, lower != transpose_a, unit_diagonal, left_side)]
 
     return _stacked(equation, function, a, b)
 
@@ -91,10 +69,7 @@ def lu(equation: Equation, a: Tensor, **_: Any) -> Any:
 
 @primitive("lu_pivots_to_permutation")
 def lu_pivots_to_permutation(equation: Equation, pivots: Tensor, *, permutation_size: int) -> Any:
-    def function(g: Graph, pivots: Tensor) -> list[Tensor]:
-        return [m_.order_of(g, pivots + 1, permutation_size)]
-
-    return _stacked(equation, function, pivots, rank=1)
+    return _stacked(equation, lambda g, p: [m_.order_of(g, p + 1, permutation_size)], pivots, ranks=[1])
 
 
 @primitive("geqrf")
@@ -116,16 +91,12 @@ def householder_product(equation: Equation, a: Tensor, factors: Tensor, **_: Any
     def function(g: Graph, a: Tensor, factors: Tensor) -> list[Tensor]:
         return [g.slice_axis(m_.product_of_reflections(g, a, factors), 2, 0, m_.sizes(a)[2])]
 
-    return _stacked(equation, function, a, factors)
+    return _stacked(equation, function, a, factors, ranks=[2, 1])
 
 
 @primitive("qr")
 def qr(equation: Equation, a: Tensor, *, full_matrices: bool, pivoting: bool = False, **_: Any) -> Any:
     m, n = shape(a)[-2:]
-    if 0 in (m, n) and full_matrices and m:
-        eye = np.broadcast_to(np.eye(m, dtype=a.dtype.numpy), equation.results[0].shape)
-        others = [equation.constant(0, r.dtype.name, r.shape) for r in equation.results[1:]]
-        return [equation.g.constant(np.ascontiguousarray(eye), dtype=a.dtype), *others]
 
     def function(g: Graph, a: Tensor) -> list[Tensor]:
         packed, factors, order = m_.reflections(g, a, pivoting)
@@ -152,7 +123,7 @@ def tridiagonal_solve(equation: Equation, *operands: Tensor, **_: Any) -> Any:
         factors, order, _, _ = m_.lu(g, a)
         return [m_.lu_solved(g, factors, order, b)]
 
-    return _stacked(equation, function, *operands, rank=1)
+    return _stacked(equation, function, *operands, ranks=[1, 1, 1, 2])
 
 
 # --- eigenvalues and singular values ----------------------------------------------------------------------------------
@@ -162,7 +133,7 @@ def eigh(
 ) -> Any:
     if subset_by_index is not None and tuple(subset_by_index) != (0, shape(a)[-1]):
         equation.refuse("computing only a subset of the eigenvalues is not supported")
-    return _stacked(equation, lambda g, a: e_.hermitian(g, a, lower)[::-1], a)
+    return _stacked(equation, lambda g, a: _gradients.hermitian(g, a, lower)[::-1], a)
 
 
 @primitive("svd")
@@ -179,7 +150,7 @@ def svd(
         equation.refuse("computing only a subset of the singular values is not supported")
 
     def function(g: Graph, a: Tensor) -> list[Tensor]:
-        u, values, v = e_.svd(g, a, full_matrices and compute_uv)
+        u, values, v = _gradients.svd(g, a, full_matrices and compute_uv)
         return [values, u, v] if compute_uv else [values]
 
     return _stacked(equation, function, a)

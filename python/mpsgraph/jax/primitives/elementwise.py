@@ -13,6 +13,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from ..._core import DType, Tensor
+from ...numpy import _formulas as f
 from ._table import Equation, dtype_of, primitive, shape
 
 # Maps primitives to the equivalent Graph method.
@@ -98,10 +99,7 @@ for _name, _method in COMPARISONS.items():
 def sign(equation: Equation, x: Tensor) -> Tensor:
     g = equation.g
     if x.dtype.is_complex:
-        size = g.absolute(x)
-        zero = g.equal(size, equation.constant(0, size.dtype))
-        safe = g.select(zero, equation.constant(1, size.dtype), size)
-        return g.complex_tensor(g.division(g.real_part(x), safe), g.division(g.imaginary_part(x), safe))
+        return f.sign_of_complex(g, x)
     found = g.sign(x)
     return g.select(g.is_nan(x), x, found) if x.dtype.is_float else found
 
@@ -235,25 +233,17 @@ def logistic(equation: Equation, x: Tensor, **_: Any) -> Tensor:
     return g.division(one, g.addition(one, g.exponent(g.negative(x))))
 
 
-def _wide(equation: Equation, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Apply a function to x. For float16 and bfloat16, the function is computed in float32."""
-    if x.dtype.itemsize != 2:
-        return function(x)
-    return equation.cast(function(equation.cast(x, "float32")), x.dtype)
+def _wide(equation: Equation, formula: Callable[..., Tensor], x: Tensor) -> Tensor:
+    """Apply a formula to x. For float16 and bfloat16, the formula is computed in float32."""
+    wide = equation.cast(x, "float32") if x.dtype.itemsize == 2 else x
+    return equation.cast(formula(equation.g, wide), x.dtype)
 
 
 @primitive("expm1")
 def expm1(equation: Equation, x: Tensor, **_: Any) -> Tensor:
-    """Translate expm1 as tanh(x / 2) (exp(x) + 1), which is accurate near 0."""
-    g = equation.g
     if x.dtype.is_complex:
         return equation.traced(_complex_expm1, x)
-
-    def function(x: Tensor) -> Tensor:
-        product = g.multiplication(g.tanh(x * 0.5), g.exponent(x) + 1.0)
-        return g.select(g.less_than(g.absolute(x), equation.constant(1.0, x.dtype)), product, g.exponent(x) - 1.0)
-
-    return _wide(equation, function, x)
+    return _wide(equation, f.expm1, x)
 
 
 def _complex_expm1(x: Any) -> Any:
@@ -265,19 +255,9 @@ def _complex_expm1(x: Any) -> Any:
 
 @primitive("log1p")
 def log1p(equation: Equation, x: Tensor, **_: Any) -> Tensor:
-    """Translate log1p as 2 atanh(x / (2 + x)) near 0 and log(1 + x) elsewhere."""
-    g = equation.g
     if x.dtype.is_complex:
         return equation.traced(_complex_log1p, x)
-
-    def function(x: Tensor) -> Tensor:
-        near = g.less_than(g.absolute(x), equation.constant(0.5, x.dtype))
-        small = g.select(near, x, equation.constant(0.0, x.dtype))
-        series = g.atanh(g.division(small, small + 2.0)) * 2.0
-        found = g.select(near, series, g.logarithm(x + 1.0))
-        return g.select(g.equal(x, equation.constant(0, x.dtype)), x, found)
-
-    return _wide(equation, function, x)
+    return _wide(equation, f.log1p, x)
 
 
 def _complex_log1p(x: Any) -> Any:
@@ -297,17 +277,7 @@ def atan2(equation: Equation, y: Tensor, x: Tensor) -> Tensor:
 
 @primitive("cbrt")
 def cbrt(equation: Equation, x: Tensor, **_: Any) -> Tensor:
-    """Translate cbrt as exp(log |x| / 3), refined by a Newton step."""
-
-    def function(v: Any) -> Any:
-        size = lax.abs(v)
-        usual = (size > 0) & (size < np.inf)
-        safe = lax.select(usual, size, jnp.ones_like(v))
-        root = lax.exp(lax.log(safe) / 3)
-        root = root - (root * root * root - safe) / (3 * root * root)
-        return lax.select(usual, lax.sign(v) * root, v)
-
-    return _wide(equation, lambda x: equation.traced(function, x), x)
+    return _wide(equation, f.cbrt, x)
 
 
 @primitive("complex")
@@ -322,27 +292,7 @@ def conj(equation: Equation, x: Tensor, **_: Any) -> Tensor:
 
 @primitive("nextafter")
 def nextafter(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    """Translate nextafter by incrementing or decrementing the bits of x toward y."""
-    bits = np.dtype(f"int{8 * x.dtype.itemsize}")
-
-    def function(x: Any, y: Any) -> Any:
-        sign = bits.type(np.iinfo(bits).min)
-        a, b = (lax.bitcast_convert_type(v, bits) for v in (x, y))
-        zero_x, zero_y = (a & ~sign) == 0, (b & ~sign) == 0
-        smallest = (b & sign) | bits.type(1)
-        towards_zero = ((a ^ b) < 0) | ((a & ~sign) > (b & ~sign))
-        moved = a + lax.select(towards_zero, jnp.full_like(a, -1), jnp.ones_like(a))
-        found = lax.select(zero_x, lax.select(zero_y, b, smallest), moved)
-        # Float comparisons may flush subnormal numbers to zero, so the bits are compared. Equal numbers have equal
-        # bits, except for zeros of different signs.
-        found = lax.select(a == b, b, found)
-        nan = jnp.full_like(x, np.nan)
-        return lax.select((x != x) | (y != y), nan, lax.bitcast_convert_type(found, x.dtype))
-
-    sizes = list(equation.shape)
-    return equation.traced(
-        function, *(v if list(shape(v)) == sizes else equation.g.broadcast_to(v, sizes) for v in (x, y))
-    )
+    return f.nextafter(equation.g, x, y)
 
 
 @primitive("reduce_precision")

@@ -1,42 +1,40 @@
-"""Special functions, computed by the formulas of mpsgraph.numpy.special or by JAX's own definitions.
+"""Special functions, computed by mpsgraph.numpy.special or by JAX's own definitions.
 
-float16 and bfloat16 are computed in float32. If only JAX defines a function, in terms of other primitives on every
-device, that definition is traced. Such a definition is imported from a private JAX module, because JAX does not export
-it.
+If only JAX defines a function, in terms of other primitives on every device, that definition is traced. Such a
+definition is imported from a private JAX module, because JAX does not export it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..._core import Tensor
-from ...numpy.special import _bessel, _error_function, _gamma
+from ...numpy import special
 from ._table import Equation, primitive
 
+# Maps primitives to functions of mpsgraph.numpy.special.
+FUNCTIONS = {
+    "bessel_i0e": "i0e",
+    "bessel_i1e": "i1e",
+    "digamma": "digamma",
+    "erf_inv": "erfinv",
+    "erfc": "erfc",
+    "igamma": "gammainc",
+    "igammac": "gammaincc",
+    "lgamma": "gammaln",
+    "polygamma": "polygamma",
+    "zeta": "zeta",
+}
 
-def _special(name: str, formula: Callable[..., Tensor]) -> None:
-    """Register a formula over a graph as the translation of a primitive."""
 
-    def translated(equation: Equation, *operands: Tensor, **_: Any) -> Tensor:
-        wide = [equation.cast(x, "float32") if x.dtype.itemsize == 2 else x for x in operands]
-        return equation.cast(formula(equation.g, *wide), equation.dtype)
-
-    primitive(name)(translated)
+def _special(name: str, function: Any) -> None:
+    primitive(name)(lambda _, *operands, **__: function(*operands))
 
 
-_special("erfc", _error_function.erfc)
-_special("erf_inv", _error_function.erfinv)
-_special("lgamma", _gamma.lgamma)
-_special("digamma", _gamma.digamma)
-_special("igamma", _gamma.igamma)
-_special("igammac", _gamma.igammac)
-_special("zeta", _gamma.zeta)
-_special("polygamma", _gamma.polygamma)
-_special("bessel_i0e", _bessel.i0e)
-_special("bessel_i1e", _bessel.i1e)
+for _name, _function in FUNCTIONS.items():
+    _special(_name, getattr(special, _function))
 
 
 def _of_jax(name: str, definition: str) -> None:

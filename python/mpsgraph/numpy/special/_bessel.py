@@ -74,7 +74,7 @@ def y1(g: Graph, x: Tensor) -> Tensor:
 def _scaled_first(g: Graph, size: Tensor, order: int) -> Tensor:
     """Compute exp(-x) I(x) for x >= 0, where I is the modified Bessel function of the given order."""
     near, far = (s.I1_NEAR, s.I1_FAR) if order else (s.I0_NEAR, s.I0_FAR)
-    small, large = g.minimum(size, 8.0), g.maximum(size, 8.0)
+    small, large = g.minimum(size, 8.0), g.maximum_with_nan_propagation(size, 8.0)
     below = chebyshev(small / 4.0 - 1.0, near)
     below = below * small if order else below
     beyond = chebyshev(16.0 / large - 1.0, far) * g.reciprocal_square_root(large)

@@ -29,7 +29,7 @@ def erfcx(g: Graph, x: Tensor) -> Tensor:
     """Compute erfcx, the scaled complementary error function exp(x^2) erfc(x)."""
     size = g.absolute(x)
     middle = g.minimum(g.maximum(size, 1.0), 8.0)
-    far = g.minimum(g.maximum(size, 8.0), 1e15)
+    far = g.maximum(size, 8.0)
     large = g.select(
         g.less_than(size, 8.0),
         polynomial(middle, ERFC_P) / polynomial(middle, ERFC_Q),
@@ -76,11 +76,20 @@ def erfinv(g: Graph, x: Tensor) -> Tensor:
 def ndtri(g: Graph, p: Tensor) -> Tensor:
     """Compute the quantile function of the normal distribution.
 
-    For small p, the tail is computed from p itself, so that the digits of p are preserved.
+    Close to 0 and 1, Newton's method solves log_ndtr(x) = log(p) from an asymptotic approximation, so that the digits
+    of a small p are preserved.
     """
     inside = g.logical_and(g.greater_than(p, 0.0), g.less_than(p, 1.0))
     bounded = g.select(inside, p, full(g, 0.5, p))
-    found = _inverse(g, bounded * 2.0 - 1.0, -g.logarithm(bounded * (1.0 - bounded) * 4.0)) * math.sqrt(2)
+    rest = g.minimum(bounded, 1.0 - bounded)
+    centre = erfinv(g, bounded * 2.0 - 1.0) * math.sqrt(2)
+    logarithm = g.logarithm(g.minimum(rest, 0.02))
+    x = -g.square_root(logarithm * -2.0 - g.logarithm(logarithm * -4.0 * math.pi))
+    for _ in range(3):
+        scaled = erfcx(g, x * -math.sqrt(0.5))
+        x = x - (g.logarithm(scaled * 0.5) - g.square(x) * 0.5 - logarithm) * scaled * math.sqrt(math.pi / 2)
+    tail = g.select(g.less_than(bounded, 0.5), x, -x)
+    found = g.select(g.less_than(rest, 0.02), tail, centre)
     low = g.select(g.equal(p, 0.0), full(g, -math.inf, p), full(g, math.nan, p))
     return g.select(inside, found, g.select(g.equal(p, 1.0), full(g, math.inf, p), low))
 
@@ -93,7 +102,7 @@ def log_ndtr(g: Graph, x: Tensor) -> Tensor:
     t = x * math.sqrt(0.5)
     low = g.less_than(x, -1.0)
     far = g.logarithm(erfcx(g, -g.minimum(t, -0.5)) * 0.5) - g.square(t)
-    return g.select(low, far, log1p(g, erfc(g, g.maximum(t, -1.0)) * -0.5))
+    return g.select(low, far, log1p(g, erfc(g, g.maximum_with_nan_propagation(t, -1.0)) * -0.5))
 
 
 # --- entropy ------------------------------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ def digamma(g: Graph, x: Tensor) -> Tensor:
     whole = g.equal(x, g.floor(x))
     pole = g.logical_and(g.less_than_or_equal_to(x, 0.0), whole)
     edge = g.select(g.equal(x, 0.0), -1.0 / x, full(g, math.nan, x))
-    return g.select(pole, edge, g.select(reflected, mirrored, found))
+    found = g.select(g.equal(x, math.inf), x, g.select(reflected, mirrored, found))
+    return g.select(pole, edge, found)
 
 
 def zeta(g: Graph, s: Tensor, q: Tensor) -> Tensor:
@@ -75,6 +76,7 @@ def zeta(g: Graph, s: Tensor, q: Tensor) -> Tensor:
     below, whole = g.less_than_or_equal_to(q, 0.0), g.equal(q, g.floor(q))
     unreal = g.logical_and(g.logical_and(below, g.not_(whole)), g.not_equal(s, g.floor(s)))
     infinite, none = full(g, math.inf, s), full(g, math.nan, s)
+    total = g.select(g.equal(q, math.inf), full(g, 0, s), total)
     found = g.select(g.logical_and(below, whole), infinite, g.select(unreal, none, total))
     return g.select(g.equal(s, 1.0), infinite, g.select(g.less_than(s, 1.0), none, found))
 

@@ -31,9 +31,9 @@ from ...interchange.export import (
 from ...model import Model
 from ...nn.module import Module
 from ...nngraph import NNGraph
-from .._description import KEY as DESCRIPTION
-from .._description import described
-from .._files import LARGEST_FILE
+from ..reading.files import LARGEST_FILE
+from ..rebuilding.original_graph import KEY as DESCRIPTION
+from ..rebuilding.original_graph import described
 from . import (  # noqa: F401  enters the writers
     arithmetic,
     control_flow,

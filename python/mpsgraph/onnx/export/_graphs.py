@@ -13,7 +13,7 @@ from onnx import GraphProto, NodeProto, helper
 
 from ..._core import Block, Operation, Tensor
 from ...interchange.export import NotExpressible, array_of
-from ._writer import NO_WORD, Writer, type_number, writer_of
+from ._writer import NO_WORD, Writer, type_number, writes
 
 _Problem = tuple[Operation, str]
 
@@ -70,7 +70,7 @@ def _written(w: Writer, operation: Operation, value_of: Callable[[Tensor], np.nd
         return [w.constant_node(array, tensor.dtype, operation.name)]
     if kind == "read":
         return [w.name(operation.inputs[0])]
-    writer = writer_of(kind)
+    writer = writes.get(kind)
     if writer is None:
         raise NotExpressible(NO_WORD.get(kind, "ONNX has no such operator"))
     for tensor in operation.outputs:

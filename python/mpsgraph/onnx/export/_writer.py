@@ -14,11 +14,12 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from ..._core import DType, Operation, Tensor
 from ...interchange.export import NotExpressible, known_array, required_shape
-from .._files import type_of
+from ...interchange.registry import Registry
+from ..reading.files import type_of
 
 Names: TypeAlias = "str | list[str]"
 WriteFunction: TypeAlias = "Callable[[Writer, Operation], Names]"
-_WRITERS: dict[str, WriteFunction] = {}
+writes: Registry[WriteFunction] = Registry("writer of the kind")
 
 NO_WORD = {
     **dict.fromkeys(
@@ -45,25 +46,9 @@ lacks.
 """
 
 
-def writes(*kinds: str) -> Callable[[WriteFunction], WriteFunction]:
-    """Return a decorator that registers the writer for one or several operation kinds."""
-
-    def enter(function: WriteFunction) -> WriteFunction:
-        for kind in kinds:
-            _WRITERS[kind] = function
-        return function
-
-    return enter
-
-
-def writer_of(kind: str) -> WriteFunction | None:
-    """Return the writer for an operation kind, or None if there is none."""
-    return _WRITERS.get(kind)
-
-
 def written_kinds() -> list[str]:
     """Return the operation kinds that can be exported."""
-    return sorted(_WRITERS)
+    return writes.known()
 
 
 def type_number(dtype: DType) -> int:

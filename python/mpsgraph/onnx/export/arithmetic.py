@@ -8,66 +8,17 @@ import numpy as np
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible
+from ...interchange.renames import names
 from ._writer import Writer, writes
 
-_SAME_MEANING = {
-    "identity": "Identity",
-    "exponent": "Exp",
-    "logarithm": "Log",
-    "square_root": "Sqrt",
-    "reciprocal": "Reciprocal",
-    "negative": "Neg",
-    "absolute": "Abs",
-    "sign": "Sign",
-    "ceil": "Ceil",
-    "floor": "Floor",
-    "rint": "Round",
-    "sin": "Sin",
-    "cos": "Cos",
-    "tan": "Tan",
-    "sinh": "Sinh",
-    "cosh": "Cosh",
-    "tanh": "Tanh",
-    "asin": "Asin",
-    "acos": "Acos",
-    "atan": "Atan",
-    "asinh": "Asinh",
-    "acosh": "Acosh",
-    "atanh": "Atanh",
-    "erf": "Erf",
-    "is_nan": "IsNaN",
-    "is_infinite": "IsInf",
-    "bitwise_not": "BitwiseNot",
-    "addition": "Add",
-    "subtraction": "Sub",
-    "multiplication": "Mul",
-    "division": "Div",
-    "power": "Pow",
-    "minimum_with_nan_propagation": "Min",
-    "maximum_with_nan_propagation": "Max",
-    "equal": "Equal",
-    "less_than": "Less",
-    "less_than_or_equal_to": "LessOrEqual",
-    "greater_than": "Greater",
-    "greater_than_or_equal_to": "GreaterOrEqual",
-    "logical_and": "And",
-    "logical_or": "Or",
-    "logical_xor": "Xor",
-    "bitwise_and": "BitwiseAnd",
-    "bitwise_or": "BitwiseOr",
-    "bitwise_xor": "BitwiseXor",
-    "select": "Where",
-    "not": "Not",
-    "relu": "Relu",
-    "sigmoid": "Sigmoid",
-}
 _BOOLEAN = ("And", "Or", "Xor", "Not")
+_GROUPS = ("function", "rounding", "comparison", "arithmetic", "extremum", "logic", "inversion", "bits")
 
 
-@writes(*_SAME_MEANING)
-def same_meaning(w: Writer, op: Operation) -> str:
+@writes.rows(names("onnx", *_GROUPS))
+@writes.rows({"is_nan": "IsNaN", "is_infinite": "IsInf", "select": "Where"})
+def same_meaning(w: Writer, name: str, op: Operation) -> str:
     """Export an operation for which ONNX has an equivalent operator."""
-    name = _SAME_MEANING[op.kind]
     dtype = str(op.inputs[-1].dtype)
     if name in _BOOLEAN and dtype != "bool":
         raise NotExpressible(f"ONNX's {name} supports only bool, got {dtype}: cast the operands to bool")

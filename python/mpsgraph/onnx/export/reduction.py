@@ -7,18 +7,10 @@ from onnx import helper
 
 from ..._core import Operation, Tensor
 from ...interchange.export import NotExpressible, attribute, axis_of, known_array, required_shape
+from ...interchange.renames import names
 from ...ops.scatter_nd import neutral
 from ._writer import Writer, type_number, writes
 
-_REDUCTIONS = {
-    "reduction_sum": "ReduceSum",
-    "reduction_product": "ReduceProd",
-    "reduction_maximum": "ReduceMax",
-    "reduction_maximum_propagate_nan": "ReduceMax",
-    "reduction_minimum": "ReduceMin",
-    "reduction_minimum_propagate_nan": "ReduceMin",
-    "mean": "ReduceMean",
-}
 _CUMULATIVE = {"cumulative_product": "Mul", "cumulative_minimum": "Min", "cumulative_maximum": "Max"}
 
 
@@ -28,12 +20,13 @@ def _axes(w: Writer, op: Operation) -> str:
     return w.ints(axes or list(range(len(required_shape(op.inputs[0])))))
 
 
-@writes(*_REDUCTIONS)
-def reduction(w: Writer, op: Operation) -> str:
+@writes.rows(names("onnx", "reduction"))
+@writes.rows({"reduction_maximum": "ReduceMax", "reduction_minimum": "ReduceMin"})
+def reduction(w: Writer, name: str, op: Operation) -> str:
     """Export a reduction. The reduced axes are kept with size 1."""
     if op.inputs[0].shape == ():
         return w.add("Identity", w.name(op.inputs[0]))
-    return w.add(_REDUCTIONS[op.kind], w.name(op.inputs[0]), _axes(w, op), keepdims=1)
+    return w.add(name, w.name(op.inputs[0]), _axes(w, op), keepdims=1)
 
 
 @writes("reduction_and", "reduction_or")

@@ -8,34 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import DType, Tensor, float32, int64
+from ..._core import Tensor, int64
 from ...errors import ShapeError
-from .._registry import Node
+from ..building.node import Node
 
-NARROW = ("float16", "bfloat16")
 MOST_WHILE_READ = 2**28  # Maximum number of elements of an array whose size is determined by numbers in the file.
-
-
-def cast(node: Node, x: Tensor, dtype: DType) -> Tensor:
-    """Return x converted to a dtype, or x itself if it already has that dtype."""
-    return x if x.dtype == dtype else node.g.cast(x, dtype)
-
-
-def in_float32(node: Node, x: Tensor) -> Tensor:
-    """Convert a float16 or bfloat16 tensor to float32, and return other tensors unchanged."""
-    return cast(node, x, float32) if str(x.dtype) in NARROW else x
-
-
-def widely(node: Node, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply a function to x. For float16 and bfloat16, the function is computed in float32 and the result converted
-    back.
-    """
-    return cast(node, function(in_float32(node, x)), x.dtype)
-
-
-def in_dtype(node: Node, dtype: DType, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Convert x to a dtype, apply a function, and convert the result back to the dtype of x."""
-    return cast(node, function(cast(node, x, dtype)), x.dtype)
 
 
 def folded(tensors: Sequence[Tensor], function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..._core import Tensor, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node
-from ._compose import cast
+from ..building.node import Node
 
 ML = "ai.onnx.ml"
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -19,7 +18,7 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 def transform_of(node: Node) -> str:
     """Return the name of the node's post_transform, or raise GraphError if it is invalid."""
-    name: Any = node.attribute("post_transform", "NONE" if node.op != "TreeEnsemble" else 0)
+    name: Any = node.attribute("post_transform", "NONE" if node.name != "TreeEnsemble" else 0)
     name = _TRANSFORMS[name] if isinstance(name, int) and 0 <= name < len(_TRANSFORMS) else name
     if name not in _TRANSFORMS:
         raise GraphError(f"post_transform must be one of {', '.join(_TRANSFORMS)}, got {name!r}")
@@ -92,11 +91,11 @@ def labelled(node: Node, place: Tensor, numbers: Sequence[int] | None, names: Se
     """
     g = node.g
     if names:
-        result = cast(node, place, int64)
+        result = node.cast(place, int64)
         node.importer.enter_classes(result, names)
         return result
     if not numbers:
-        return cast(node, place, int64)
+        return node.cast(place, int64)
     return g.gather(g.constant(np.array(numbers, np.int64)), place, 0)
 
 

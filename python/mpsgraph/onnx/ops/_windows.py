@@ -12,7 +12,7 @@ from typing import Any
 
 from ..._core import Tensor
 from ...errors import GraphError, ShapeError
-from .._registry import Node
+from ..building.node import Node
 
 
 @dataclass

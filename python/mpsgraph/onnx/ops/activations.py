@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from ..._core import Tensor
 from ...errors import GraphError, ShapeError
-from .._registry import Node, Results, operator
-from ._compose import cast, in_float32, widely
+from ..building.node import Node, Results, operator
 from .elementwise import pair
 
 
@@ -51,7 +50,7 @@ def elu_of(node: Node, x: Tensor, alpha: float) -> Tensor:
 @operator("Elu", upto=22)
 def elu(node: Node) -> Results:
     alpha = node.attribute("alpha", 1.0)
-    return widely(node, node.tensor(0), lambda x: elu_of(node, x, alpha))
+    return node.widely(node.tensor(0), lambda x: elu_of(node, x, alpha))
 
 
 @operator("Selu", upto=22)
@@ -60,7 +59,7 @@ def selu(node: Node) -> Results:
         node.attribute("alpha", 1.67326319217681884765625),
         node.attribute("gamma", 1.05070102214813232421875),
     )
-    return widely(node, node.tensor(0), lambda x: node.g.multiplication(elu_of(node, x, alpha), gamma))
+    return node.widely(node.tensor(0), lambda x: node.g.multiplication(elu_of(node, x, alpha), gamma))
 
 
 @operator("Celu", upto=28)
@@ -73,12 +72,12 @@ def celu(node: Node) -> Results:
         below = g.multiplication(g.subtraction(g.exponent(low), 1.0), alpha)
         return g.select(g.greater_than(x, 0.0), x, below)
 
-    return widely(node, node.tensor(0), of)
+    return node.widely(node.tensor(0), of)
 
 
 @operator("Gelu", upto=20)
 def gelu(node: Node) -> Results:
-    return widely(node, node.tensor(0), lambda x: _gelu(node, x))
+    return node.widely(node.tensor(0), lambda x: _gelu(node, x))
 
 
 def _gelu(node: Node, x: Tensor) -> Tensor:
@@ -103,12 +102,12 @@ def hard_sigmoid_of(node: Node, x: Tensor, alpha: float, beta: float) -> Tensor:
 @operator("HardSigmoid", upto=22)
 def hard_sigmoid(node: Node) -> Results:
     alpha, beta = node.attribute("alpha", 0.2), node.attribute("beta", 0.5)
-    return widely(node, node.tensor(0), lambda x: hard_sigmoid_of(node, x, alpha, beta))
+    return node.widely(node.tensor(0), lambda x: hard_sigmoid_of(node, x, alpha, beta))
 
 
 @operator("HardSwish", upto=22)
 def hard_swish(node: Node) -> Results:
-    return widely(node, node.tensor(0), lambda x: node.g.multiplication(x, hard_sigmoid_of(node, x, 1 / 6, 0.5)))
+    return node.widely(node.tensor(0), lambda x: node.g.multiplication(x, hard_sigmoid_of(node, x, 1 / 6, 0.5)))
 
 
 def softplus_of(node: Node, x: Tensor) -> Tensor:
@@ -119,24 +118,24 @@ def softplus_of(node: Node, x: Tensor) -> Tensor:
 
 @operator("Softplus", upto=22)
 def softplus(node: Node) -> Results:
-    return widely(node, node.tensor(0), lambda x: softplus_of(node, x))
+    return node.widely(node.tensor(0), lambda x: softplus_of(node, x))
 
 
 @operator("Mish", upto=22)
 def mish(node: Node) -> Results:
     g = node.g
-    return widely(node, node.tensor(0), lambda x: g.multiplication(x, g.tanh(softplus_of(node, x))))
+    return node.widely(node.tensor(0), lambda x: g.multiplication(x, g.tanh(softplus_of(node, x))))
 
 
 @operator("Softsign", upto=22)
 def softsign(node: Node) -> Results:
     g = node.g
-    return widely(node, node.tensor(0), lambda x: g.division(x, g.addition(g.absolute(x), 1.0)))
+    return node.widely(node.tensor(0), lambda x: g.division(x, g.addition(g.absolute(x), 1.0)))
 
 
 @operator("Swish", upto=24)
 def swish(node: Node) -> Results:
-    return widely(node, node.tensor(0), lambda x: _swish(node, x))
+    return node.widely(node.tensor(0), lambda x: _swish(node, x))
 
 
 def _swish(node: Node, x: Tensor) -> Tensor:
@@ -150,8 +149,8 @@ def gated_swish(node: Node) -> Results:
     a, b = node.tensor(0), node.tensor(1)
     if node.rank(a) != node.rank(b):
         raise ShapeError(f"operands must have the same shape, got {a.shape} and {b.shape}")
-    product = node.g.multiplication(_swish(node, in_float32(node, a)), in_float32(node, b))
-    return cast(node, product, a.dtype)
+    product = node.g.multiplication(_swish(node, node.in_float32(a)), node.in_float32(b))
+    return node.cast(product, a.dtype)
 
 
 @operator("ThresholdedRelu", upto=22)
@@ -187,12 +186,12 @@ def _over_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
 
 @operator("Softmax", upto=13)
 def softmax(node: Node) -> Results:
-    return _over_axis(node, lambda x, axis: widely(node, x, lambda y: node.g.softmax(y, axis)))
+    return _over_axis(node, lambda x, axis: node.widely(x, lambda y: node.g.softmax(y, axis)))
 
 
 @operator("LogSoftmax", upto=13)
 def log_softmax(node: Node) -> Results:
-    return _over_axis(node, lambda x, axis: widely(node, x, lambda y: node.g.log_softmax(y, axis)))
+    return _over_axis(node, lambda x, axis: node.widely(x, lambda y: node.g.log_softmax(y, axis)))
 
 
 @operator("Hardmax", upto=13)

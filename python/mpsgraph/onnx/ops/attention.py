@@ -12,8 +12,7 @@ from typing import Any
 
 from ..._core import DType, Tensor, bool_, float32, float64, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node, Results, operator
-from ._compose import cast, in_float32
+from ..building.node import Node, Results, operator
 
 PREVIEW = "ai.onnx.preview"
 MOST_STEPS = 4096  # Maximum number of time steps of an unrolled recurrence.
@@ -96,18 +95,18 @@ def attention(node: Node) -> Results:
     if node.has(4):
         k, v = g.concat([node.tensor(4), k], 2), g.concat([node.tensor(5), v], 2)
     kind, wide = q.dtype, _wide(node, q, k)
-    stages = [_scaled_product(node, cast(node, q, wide), cast(node, k, wide))]
+    stages = [_scaled_product(node, node.cast(q, wide), node.cast(k, wide))]
     cap = node.attribute("softcap", 0.0)
     if cap < 0:
         raise GraphError(f"softcap must not be negative, got {cap}")
     stages.append(g.multiplication(g.tanh(g.division(stages[0], cap)), cap) if cap else stages[0])
     biased, masked = _biased(node, stages[1], q, k)
     stages += [biased, _weights(node, biased, masked)]
-    y = cast(node, _product(node, stages[3], cast(node, v, wide)), kind)
+    y = node.cast(_product(node, stages[3], node.cast(v, wide)), kind)
     mode = node.attribute("qk_matmul_output_mode", 0)
     if mode not in range(4):
         raise GraphError(f"qk_matmul_output_mode must be 0, 1, 2, or 3, got {mode}")
-    return [y if node.rank(given[0]) == 4 else _side_by_side(node, y), k, v, cast(node, stages[mode], kind)]
+    return [y if node.rank(given[0]) == 4 else _side_by_side(node, y), k, v, node.cast(stages[mode], kind)]
 
 
 def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, bool]:
@@ -118,7 +117,7 @@ def _biased(node: Node, scores: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, b
     g, masked = node.g, False
     if node.has(3):
         mask, masked = node.tensor(3), True
-        mask = mask if mask.dtype == bool_ else cast(node, mask, scores.dtype)
+        mask = mask if mask.dtype == bool_ else node.cast(mask, scores.dtype)
         mask = _as_long(node, mask, k)
         scores = g.select(mask, scores, -math.inf) if mask.dtype == bool_ else g.addition(scores, mask)
     causal = node.attribute("is_causal", 0)
@@ -195,12 +194,12 @@ def flex_attention(node: Node) -> Results:
         """Apply one of the node's subgraphs to x, after converting x to the node's softmax precision."""
         if not node.has_attribute(name):
             return x
-        (result,) = node.importer.subgraph(node.attribute(name), [cast(node, x, stated)])
-        return cast(node, result, wide)
+        (result,) = node.importer.subgraph(node.attribute(name), [node.cast(x, stated)])
+        return node.cast(result, wide)
 
-    scores = changed("score_mod", _scaled_product(node, cast(node, q, wide), cast(node, k, wide)))
+    scores = changed("score_mod", _scaled_product(node, node.cast(q, wide), node.cast(k, wide)))
     weights = changed("prob_mod", node.g.softmax(scores, 3))
-    return cast(node, _product(node, weights, cast(node, v, wide)), q.dtype)
+    return node.cast(_product(node, weights, node.cast(v, wide)), q.dtype)
 
 
 # --- rotary embedding -----------------------------------------------------------------------------------------------
@@ -209,12 +208,12 @@ def rotary_embedding(node: Node) -> Results:
     """Translate RotaryEmbedding, which rotates pairs of elements by position-dependent angles."""
     g, given = node.g, node.tensor(0)
     heads = node.attribute("num_heads", 0)
-    x = in_float32(node, _of_heads(node, given, heads))
+    x = node.in_float32(_of_heads(node, given, heads))
     size = node.size(x, 3)
     turning = node.attribute("rotary_embedding_dim", 0) or size
     if turning % 2 or not 0 < turning <= size:
         raise ShapeError(f"rotary_embedding_dim must be even and at most the head size {size}, got {turning}")
-    caches = [in_float32(node, node.tensor(i)) for i in (1, 2)]
+    caches = [node.in_float32(node.tensor(i)) for i in (1, 2)]
     if node.has(3):
         caches = [g.gather(cache, node.tensor(3), 0, out_of_range="error") for cache in caches]
     if any(node.size(cache, -1) != turning // 2 for cache in caches):
@@ -237,7 +236,7 @@ def rotary_embedding(node: Node) -> Results:
         turned = node.reshape(g.stack([real, imaginary], 4), [*sizes, turning])
     else:
         turned = g.concat([real, imaginary], 3)
-    y = cast(node, turned if rest is None else g.concat([turned, rest], 3), given.dtype)
+    y = node.cast(turned if rest is None else g.concat([turned, rest], 3), given.dtype)
     return y if node.rank(given) == 4 else _side_by_side(node, y)
 
 
@@ -254,14 +253,14 @@ def linear_attention(node: Node) -> Results:
         raise GraphError(f"update_rule must be linear, gated, delta, or gated_delta, got {rule!r}")
     node.without_effect("chunk_size")
     q_heads, heads = node.attribute("q_num_heads"), node.attribute("kv_num_heads")
-    q, k, v = (_of_heads(node, in_float32(node, node.tensor(i)), h) for i, h in enumerate((q_heads, heads, heads)))
-    decay = _of_heads(node, in_float32(node, node.tensor(4)), heads) if "gated" in rule else None
+    q, k, v = (_of_heads(node, node.in_float32(node.tensor(i)), h) for i, h in enumerate((q_heads, heads, heads)))
+    decay = _of_heads(node, node.in_float32(node.tensor(4)), heads) if "gated" in rule else None
     beta = _rates(node, heads) if "delta" in rule else None
     steps = node.size(q, 2)
     if steps > MOST_STEPS:
         raise UnsupportedError(f"LinearAttention supports at most {MOST_STEPS} steps, got {steps}")
     if node.has(3):
-        state, kept = in_float32(node, node.tensor(3)), node.tensor(3).dtype
+        state, kept = node.in_float32(node.tensor(3)), node.tensor(3).dtype
     else:
         sizes = [node.dim(k, 0), heads, node.size(k, 3), node.size(v, 3)]
         state, kept = g.broadcast_to(g.constant(0, dtype=k.dtype), node.joined(sizes)), node.tensor(0).dtype
@@ -278,7 +277,7 @@ def linear_attention(node: Node) -> Results:
         state = g.addition(state, g.multiplication(g.swap_axes(k_t, 2, 3), new))
         outputs.append(_product(node, q_t, state))
     y = _side_by_side(node, g.multiplication(g.concat(outputs, 2), scale))
-    return [cast(node, y, node.tensor(0).dtype), cast(node, state, kept)]
+    return [node.cast(y, node.tensor(0).dtype), node.cast(state, kept)]
 
 
 def _rates(node: Node, heads: int) -> Tensor:
@@ -286,7 +285,7 @@ def _rates(node: Node, heads: int) -> Tensor:
 
     The shape is (batch, heads, steps, 1), or (batch, 1, steps, 1) if all heads share one rate.
     """
-    beta = in_float32(node, node.tensor(5))
+    beta = node.in_float32(node.tensor(5))
     return _of_heads(node, beta, heads if node.size(beta, 2) == heads else 1)
 
 
@@ -302,14 +301,14 @@ def causal_convolution(node: Node) -> Results:
     The last filter tap is applied to the current element. The elements before the first one come from the state
     operand, or are zero without it.
     """
-    g, given, w = node.g, node.tensor(0), in_float32(node, node.tensor(1))
-    x, taps, channels = in_float32(node, given), node.size(w, 2), node.size(w, 0)
+    g, given, w = node.g, node.tensor(0), node.in_float32(node.tensor(1))
+    x, taps, channels = node.in_float32(given), node.size(w, 2), node.size(w, 0)
     if node.rank(given) != 3 or node.shape(w)[1] != 1:
         raise ShapeError(
             f"expected input (batch, channels, length) and weights (channels, 1, k), got {given.shape} and {w.shape}"
         )
     if node.has(3):
-        before = in_float32(node, node.tensor(3))
+        before = node.in_float32(node.tensor(3))
     else:
         before = g.broadcast_to(g.constant(0, dtype=x.dtype), node.joined([node.dim(x, 0), channels, taps - 1]))
     whole = g.concat([before, x], 2) if taps > 1 else x
@@ -318,7 +317,7 @@ def causal_convolution(node: Node) -> Results:
     )
     y = g.squeeze(y, [2])
     if node.has(2):
-        y = g.addition(y, g.reshape(in_float32(node, node.tensor(2)), [1, -1, 1]))
+        y = g.addition(y, g.reshape(node.in_float32(node.tensor(2)), [1, -1, 1]))
     activation = node.attribute("activation", "none")
     if activation not in ("none", "silu", "swish"):
         raise GraphError(f"activation must be none, silu, or swish, got {activation!r}")
@@ -328,4 +327,4 @@ def causal_convolution(node: Node) -> Results:
         state = g.slice(whole, [0, 0, 1 - taps], [0, 0, 0], None, 0b011, 0b111)
     else:
         state = before
-    return [cast(node, y, given.dtype), cast(node, state, given.dtype)]
+    return [node.cast(y, given.dtype), node.cast(state, given.dtype)]

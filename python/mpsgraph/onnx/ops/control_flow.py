@@ -16,9 +16,9 @@ from onnx import GraphProto, numpy_helper
 from ..._core import Tensor, bool_, int32, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
 from ...interchange.data_dependent import DataDependent, ValueOfLoop
-from .._files import input_type
-from .._registry import InNode, Node, Results, operator
-from ._compose import cast
+from ...interchange.importer import InNode
+from ..building.node import Node, Results, operator
+from ..reading.files import input_type
 from .reductions import reversed_along
 
 MOST_REPEATED = 100_000  # Maximum number of nodes after unrolling a loop.
@@ -140,7 +140,7 @@ def _goes_on(node: Node) -> bool:
 def _counted_loop(node: Node, carried: list[Tensor]) -> Results:
     """Build a loop whose number of iterations is known only at run time."""
     g, importer = node.g, node.importer
-    count = g.maximum(g.reshape(cast(node, node.tensor(0), int64), (1,)), 0)
+    count = g.maximum(g.reshape(node.cast(node.tensor(0), int64), (1,)), 0)
     if node.has(1):  # An initially false condition means no iterations.
         count = g.multiplication(count, g.cast(g.reshape(node.tensor(1), (1,)), int64))
 
@@ -236,7 +236,7 @@ def _stacked(node: Node, kept: Sequence[Tensor], info: Any) -> Tensor:
 def _while(node: Node, carried: list[Tensor]) -> Results:
     g, body, importer = node.g, node.attribute("body"), node.importer
     start = g.constant(np.array(0, np.int64))
-    limit = g.reshape(cast(node, node.tensor(0), int64), ()) if node.has(0) else None
+    limit = g.reshape(node.cast(node.tensor(0), int64), ()) if node.has(0) else None
     going = g.reshape(node.tensor(1), ()) if node.has(1) else g.constant(True)
 
     def before(number: Tensor, going: Tensor, *values: Tensor) -> tuple[Tensor, list[Tensor]]:

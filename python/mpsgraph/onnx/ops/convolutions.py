@@ -9,8 +9,8 @@ from typing import Any
 
 from ..._core import Tensor, float32, float64
 from ...errors import ShapeError, UnsupportedError
-from .._registry import Node, Results, operator
-from ._compose import cast, folded
+from ..building.node import Node, Results, operator
+from ._compose import folded
 from ._windows import Window, like_before, padding_of, pair, planar, window_of
 from .integers import BYTES, block_size, in_blocks
 
@@ -145,7 +145,7 @@ def convolution_of_integers(node: Node, x: Tensor, x_zero: Tensor | None, w: Ten
     wide = float32 if exact else float64
     x, w = g.cast(x, wide), g.cast(w, wide)
     if x_zero is not None:
-        x = g.subtraction(x, g.reshape(cast(node, x_zero, wide), ()))
+        x = g.subtraction(x, g.reshape(node.cast(x_zero, wide), ()))
     if w_zero is not None:
         w = g.subtraction(w, per_channel(node, w_zero, w))
 
@@ -162,7 +162,7 @@ def per_channel(node: Node, parameter: Tensor, w: Tensor) -> Tensor:
 
     The parameter is a scalar, or a vector with one element per entry of w's first axis.
     """
-    parameter = cast(node, parameter, w.dtype)
+    parameter = node.cast(parameter, w.dtype)
     if node.rank(parameter) == 0 or parameter.shape == (1,):
         return node.g.reshape(parameter, ())
     return node.g.reshape(parameter, [-1, *[1] * (node.rank(w) - 1)])

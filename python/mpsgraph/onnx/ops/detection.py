@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from ..._core import Tensor, int32, int64
-from .._registry import Node, Results, operator
-from ._compose import cast
+from ..building.node import Node, Results, operator
 
 LARGEST = 2**31 - 1  # Maximum number of boxes to keep per class.
 
@@ -22,7 +21,7 @@ def non_max_suppression(node: Node) -> Results:
         if known is not None:  # Exporters write the largest int64 to keep all boxes.
             most = min(known[0], LARGEST)
         else:
-            most = g.reshape(g.cast(g.minimum(cast(node, node.tensor(2), int64), LARGEST), int32), ())
+            most = g.reshape(g.cast(g.minimum(node.cast(node.tensor(2), int64), LARGEST), int32), ())
     kept = g.non_maximum_suppression(
         boxes,
         scores,

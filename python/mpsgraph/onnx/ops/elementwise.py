@@ -2,98 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from onnx import TensorProto
 
 from ..._core import DType, Tensor, float32, float64
 from ...errors import DTypeError, GraphError
-from ...graph import Graph
 from ...interchange.data_dependent import DataDependent
-from .._files import dtype_of
-from .._registry import Node, Results, operator
-from ._compose import cast, folded, in_dtype, in_float32
+from ...interchange.renames import methods, versions
+from ..building.node import Node, Results, operator
+from ..reading.files import dtype_of
+from ._compose import folded
 
-Unary = Callable[[Graph, Tensor], Tensor]
-Binary = Callable[[Graph, Tensor, Tensor], Tensor]
 
 # --- one operand ----------------------------------------------------------------------------------------------------
-_UNARY: dict[str, tuple[int, Unary]] = {  # Maps each operator to its newest supported version and a Graph method.
-    "Acos": (22, Graph.acos),
-    "Acosh": (22, Graph.acosh),
-    "Asin": (22, Graph.asin),
-    "Asinh": (22, Graph.asinh),
-    "Atan": (22, Graph.atan),
-    "Atanh": (22, Graph.atanh),
-    "BitwiseNot": (18, Graph.bitwise_not),
-    "Cos": (22, Graph.cos),
-    "Cosh": (22, Graph.cosh),
-    "Exp": (13, Graph.exponent),
-    "IsNaN": (20, Graph.is_nan),
-    "Log": (13, Graph.logarithm),
-    "Neg": (13, Graph.negative),
-    "Not": (1, Graph.not_),
-    "Reciprocal": (13, Graph.reciprocal),
-    "Sigmoid": (13, Graph.sigmoid),
-    "Sin": (22, Graph.sin),
-    "Sinh": (22, Graph.sinh),
-    "Sqrt": (13, Graph.square_root),
-    "Tan": (22, Graph.tan),
-    "Tanh": (13, Graph.tanh),
-}
-
-
-def _enter_unary(name: str, upto: int, method: Unary) -> None:
-    @operator(name, upto=upto)
-    def lower(node: Node) -> Results:
-        return method(node.g, node.tensor(0))
-
-
-for _name, (_upto, _method) in _UNARY.items():
-    _enter_unary(_name, _upto, _method)
-
-
-def _unchanged_unsigned(node: Node, method: Unary) -> Tensor:
-    x = node.tensor(0)
-    return x if x.dtype.is_integer and not x.dtype.is_signed else method(node.g, x)
+@operator.rows(methods("onnx", "function", "inversion", without=("Abs", "Erf", "Relu")), upto=versions("onnx"))
+@operator.rows({"IsNaN": "is_nan"}, upto=versions("onnx"))
+def function(node: Node, method: str) -> Results:
+    result: Tensor = getattr(node.g, method)(node.tensor(0))
+    return result
 
 
 @operator("Abs", upto=13)
 def absolute(node: Node) -> Results:
-    return _unchanged_unsigned(node, Graph.absolute)
-
-
-def _whole(node: Node, method: Unary) -> Tensor:
-    """Apply a rounding method to floating-point numbers, and return integers unchanged."""
     x = node.tensor(0)
-    return method(node.g, x) if x.dtype.is_float else x
+    return x if x.dtype.is_integer and not x.dtype.is_signed else node.g.absolute(x)
 
 
-@operator("Ceil", upto=13)
-def ceil(node: Node) -> Results:
-    return _whole(node, Graph.ceil)
-
-
-@operator("Floor", upto=13)
-def floor(node: Node) -> Results:
-    return _whole(node, Graph.floor)
-
-
-@operator("Round", upto=22)
-def round_(node: Node) -> Results:
-    return _whole(node, Graph.rint)
-
-
-@operator("Sign", upto=13)
-def sign(node: Node) -> Results:
-    return node.g.sign(node.tensor(0))
+@operator.rows(methods("onnx", "rounding"), upto=versions("onnx"))
+def rounding(node: Node, method: str) -> Results:
+    """Round floating-point numbers, and return integers unchanged."""
+    x = node.tensor(0)
+    return getattr(node.g, method)(x) if x.dtype.is_float else x
 
 
 @operator("Erf", upto=13)
 def erf(node: Node) -> Results:
     x = node.tensor(0)
-    return node.g.erf(x) if x.dtype.is_float else in_dtype(node, float32, x, node.g.erf)
+    return node.g.erf(x) if x.dtype.is_float else node.in_dtype(float32, x, node.g.erf)
 
 
 @operator("IsInf", upto=20)
@@ -105,11 +50,6 @@ def is_infinite(node: Node) -> Results:
     if not node.attribute("detect_positive", 1):
         result = g.logical_and(result, g.less_than(x, 0.0))
     return result
-
-
-@operator("Identity", upto=25)
-def identity(node: Node) -> Results:
-    return node.g.identity(node.tensor(0))
 
 
 # --- two operands ---------------------------------------------------------------------------------------------------
@@ -134,33 +74,10 @@ def pair(node: Node, one_dtype: bool = True) -> tuple[Tensor, Tensor]:
     return a, g.expand_dims(b, [node.rank(b) + i for i in range(behind)]) if behind else b
 
 
-_BINARY: dict[str, tuple[int, Binary]] = {
-    "Add": (14, Graph.addition),
-    "And": (7, Graph.logical_and),
-    "BitwiseAnd": (18, Graph.bitwise_and),
-    "BitwiseOr": (18, Graph.bitwise_or),
-    "BitwiseXor": (18, Graph.bitwise_xor),
-    "Div": (14, Graph.division),
-    "Equal": (19, Graph.equal),
-    "Greater": (13, Graph.greater_than),
-    "GreaterOrEqual": (16, Graph.greater_than_or_equal_to),
-    "Less": (13, Graph.less_than),
-    "LessOrEqual": (16, Graph.less_than_or_equal_to),
-    "Mul": (14, Graph.multiplication),
-    "Or": (7, Graph.logical_or),
-    "Sub": (14, Graph.subtraction),
-    "Xor": (7, Graph.logical_xor),
-}
-
-
-def _enter_binary(name: str, upto: int, method: Binary) -> None:
-    @operator(name, upto=upto)
-    def lower(node: Node) -> Results:
-        return method(node.g, *pair(node))
-
-
-for _name, (_upto, _two) in _BINARY.items():
-    _enter_binary(_name, _upto, _two)
+@operator.rows(methods("onnx", "comparison", "arithmetic", "logic", "bits", without=("Pow",)), upto=versions("onnx"))
+def binary(node: Node, method: str) -> Results:
+    result: Tensor = getattr(node.g, method)(*pair(node))
+    return result
 
 
 @operator("BitShift", upto=28)
@@ -219,7 +136,7 @@ def power(node: Node) -> Results:
     except DataDependent:
         large = False
     wide = float64 if large or float64 in (base.dtype, exponent.dtype) else float32
-    return cast(node, g.power(cast(node, base, wide), cast(node, exponent, wide)), base.dtype)
+    return node.cast(g.power(node.cast(base, wide), node.cast(exponent, wide)), base.dtype)
 
 
 def _whole_exponent(node: Node, dtype: DType) -> Tensor | None:
@@ -234,30 +151,22 @@ def _whole_exponent(node: Node, dtype: DType) -> Tensor | None:
 
 
 # --- several operands -----------------------------------------------------------------------------------------------
-def _enter_several(name: str, upto: int, method: Binary) -> None:
-    @operator(name, upto=upto)
-    def lower(node: Node) -> Results:
-        def two(a: Tensor, b: Tensor) -> Tensor:
-            return method(node.g, a, b)
-
-        return folded(node.tensors(), two)
-
-
-_enter_several("Max", 13, Graph.maximum_with_nan_propagation)
-_enter_several("Min", 13, Graph.minimum_with_nan_propagation)
+@operator.rows(methods("onnx", "extremum"), upto=versions("onnx"))
+def extremum(node: Node, method: str) -> Results:
+    return folded(node.tensors(), getattr(node.g, method))
 
 
 @operator("Sum", upto=13)
 def total(node: Node) -> Results:
     tensors = node.tensors()
-    return cast(node, folded([in_float32(node, x) for x in tensors], node.g.addition), tensors[0].dtype)
+    return node.cast(folded([node.in_float32(x) for x in tensors], node.g.addition), tensors[0].dtype)
 
 
 @operator("Mean", upto=13)
 def mean(node: Node) -> Results:
     tensors = node.tensors()
-    sums = folded([in_float32(node, x) for x in tensors], node.g.addition)
-    return cast(node, node.g.division(sums, float(len(tensors))), tensors[0].dtype)
+    sums = folded([node.in_float32(x) for x in tensors], node.g.addition)
+    return node.cast(node.g.division(sums, float(len(tensors))), tensors[0].dtype)
 
 
 @operator("Where", upto=16)

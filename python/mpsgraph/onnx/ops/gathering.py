@@ -11,8 +11,8 @@ import numpy as np
 
 from ..._core import Tensor, int32, int64
 from ...errors import GraphError, OutOfRangeError, ShapeError
-from .._registry import Node, Results, operator
-from ._compose import as_vectors, cast
+from ..building.node import Node, Results, operator
+from ._compose import as_vectors
 
 
 def wrapped(node: Node, index: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
@@ -25,8 +25,8 @@ def wrapped(node: Node, index: Tensor, sizes: Sequence[int | Tensor]) -> Tensor:
     if index.operation.kind == "constant" and all(isinstance(size, int) for size in sizes):
         return g.constant(_from_the_front(index.operation.attributes["value"].numpy(), sizes))
     kind = index.dtype if index.dtype == int32 else int64
-    index, span = cast(node, index, kind), node.joined(sizes)
-    span = cast(node, span, kind) if isinstance(span, Tensor) else g.constant(span, dtype=kind)
+    index, span = node.cast(index, kind), node.joined(sizes)
+    span = node.cast(span, kind) if isinstance(span, Tensor) else g.constant(span, dtype=kind)
     span = g.reshape(span, ()) if len(sizes) == 1 else span
     return g.select(g.less_than(index, 0), g.addition(index, span), index)
 
@@ -62,7 +62,7 @@ def one_hot(node: Node) -> Results:
     classes = g.coordinate_along_axis(0, [depth] if isinstance(depth, int) else depth)
     classes = g.reshape(classes, [-1 if i == axis % rank else 1 for i in range(rank)])
     # Use 64 bits so that large indices do not wrap around to valid classes.
-    place = g.expand_dims(cast(node, index, int64), axis)
+    place = g.expand_dims(node.cast(index, int64), axis)
     span = g.reshape(depth, ()) if isinstance(depth, Tensor) else depth
     place = g.select(g.less_than(place, 0), g.addition(place, span), place)
     hot = g.equal(place, g.cast(classes, int64))
@@ -83,7 +83,7 @@ def reverse_sequence(node: Node) -> Results:
     if time == 0:
         x = g.swap_axes(x, 0, 1)
     steps = g.coordinate_along_axis(1, node.joined([1, node.dim(x, 1)]))
-    lengths = g.expand_dims(cast(node, node.tensor(1), int32), 1)
+    lengths = g.expand_dims(node.cast(node.tensor(1), int32), 1)
     turned = g.subtraction(g.subtraction(lengths, 1), steps)
     index = g.select(g.less_than(steps, lengths), turned, steps)
     result = g.gather(x, index, 1, 1, out_of_range="error")  # Raises an error if a length exceeds the time axis.

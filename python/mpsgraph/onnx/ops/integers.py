@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..._core import Tensor, int32
-from .._registry import Node
+from ..building.node import Node
 from ._compose import folded
 
 WHOLE = 2**24  # float32 represents every integer up to this limit exactly.

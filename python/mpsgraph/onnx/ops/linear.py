@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..._core import Tensor
 from ...errors import ShapeError, UnsupportedError
 from ...numpy._einsum import contracted
-from .._registry import Node, Results, operator
+from ..building.node import Node, Results, operator
 
 MOST_ROWS = 1024  # Maximum number of rows of a matrix whose determinant is computed.
 
@@ -57,7 +57,7 @@ def matrices(node: Node) -> tuple[Tensor, Tensor]:
     a, b = node.tensor(0), node.tensor(1)
     for x in (a, b):
         if x.shape is not None and len(x.shape) != 2:
-            raise ShapeError(f"operands of {node.op} must have rank 2, got '{x.name}' of shape {x.shape}")
+            raise ShapeError(f"operands of {node.name} must have rank 2, got '{x.name}' of shape {x.shape}")
     return a, b
 
 

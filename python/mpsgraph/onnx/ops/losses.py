@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from ..._core import Tensor
 from ...errors import GraphError
-from .._registry import Node, Results, operator
-from ._compose import cast, in_float32, widely
+from ..building.node import Node, Results, operator
 
 
 def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
     """Return the negative log-likelihood loss -w[label] * score[label] of each label, or the sum or weighted mean of
     losses.
     """
-    g, weights = node.g, None if weights is None else in_float32(node, weights)
+    g, weights = node.g, None if weights is None else node.in_float32(weights)
     ignored = node.attribute("ignore_index", None)
     # Replace ignored labels with class 0; their losses are masked later. Other out-of-range labels raise an error.
     classes = labels if ignored is None else g.select(g.equal(labels, ignored), 0, labels)
@@ -39,12 +38,12 @@ def _negative_log_likelihood(node: Node, scores: Tensor, labels: Tensor, weights
 
 @operator("NegativeLogLikelihoodLoss", upto=22)
 def negative_log_likelihood(node: Node) -> Results:
-    return widely(node, node.tensor(0), lambda x: _negative_log_likelihood(node, x, node.tensor(1), node.optional(2)))
+    return node.widely(node.tensor(0), lambda x: _negative_log_likelihood(node, x, node.tensor(1), node.optional(2)))
 
 
 @operator("SoftmaxCrossEntropyLoss", upto=13)
 def softmax_cross_entropy(node: Node) -> Results:
     x = node.tensor(0)
-    scores = node.g.log_softmax(in_float32(node, x), 1)
+    scores = node.g.log_softmax(node.in_float32(x), 1)
     loss = _negative_log_likelihood(node, scores, node.tensor(1), node.optional(2))
-    return [cast(node, loss, x.dtype), cast(node, scores, x.dtype)]
+    return [node.cast(loss, x.dtype), node.cast(scores, x.dtype)]

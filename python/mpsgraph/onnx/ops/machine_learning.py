@@ -12,8 +12,7 @@ import numpy as np
 
 from ..._core import DType, Tensor, float32, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node, Results, operator
-from ._compose import cast
+from ..building.node import Node, Results, operator
 from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed, with_other_class
 from .linear import matmul
 
@@ -25,7 +24,7 @@ def _linear(node: Node, results: int) -> Tensor:
     """Return a linear model's results: rows of features times the coefficients, plus the intercepts if the node has
     any.
     """
-    g, x = node.g, cast(node, rows_of(node), float32)
+    g, x = node.g, node.cast(rows_of(node), float32)
     coefficients = np.array(node.attribute("coefficients"), np.float32)
     if results < 1 or coefficients.size % results:
         raise ShapeError(f"the number of coefficients must be a multiple of {results} results, got {coefficients.size}")
@@ -64,7 +63,7 @@ def linear_classifier(node: Node) -> Results:
 def scaler(node: Node) -> Results:
     """Translate Scaler: (x - offset) * scale."""
     g, x = node.g, node.tensor(0)
-    x = cast(node, x, float32)
+    x = node.cast(x, float32)
     offset, scale = (
         np.array(node.attribute(name, default), np.float32) for name, default in (("offset", [0.0]), ("scale", [1.0]))
     )
@@ -75,7 +74,7 @@ def scaler(node: Node) -> Results:
 def normalizer(node: Node) -> Results:
     """Translate Normalizer, which divides rows by their maximum, L1 norm, or L2 norm; rows of zeros stay unchanged."""
     g, norm = node.g, node.attribute("norm", "MAX")
-    x = cast(node, node.tensor(0), float32)
+    x = node.cast(node.tensor(0), float32)
     axis = node.rank(x) - 1
     if norm == "MAX":
         size = g.reduction_maximum(x, axis)
@@ -116,7 +115,7 @@ def feature_vectorizer(node: Node) -> Results:
     g, parts = node.g, []
     sizes = node.attribute("inputdimensions", None)
     for i in range(len(node.inputs)):
-        x = cast(node, rows_of(node, i), float32)
+        x = node.cast(rows_of(node, i), float32)
         if sizes is not None and sizes[i] < node.size(x, 1):
             x = g.slice_axis(x, 1, 0, sizes[i])
         elif sizes is not None and sizes[i] > node.size(x, 1):
@@ -148,7 +147,7 @@ def one_hot_encoder(node: Node) -> Results:
     if not categories:
         raise UnsupportedError("cats_strings is not supported: encode categories as integers and use cats_int64s")
     node.attribute("zeros", 1)
-    x = cast(node, x, int64)
+    x = node.cast(x, int64)
     return g.cast(g.equal(g.expand_dims(x, node.rank(x)), g.constant(np.array(categories, np.int64))), float32)
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, UnsupportedError
-from .._registry import MICROSOFT, Node, Results, operator
-from ._compose import cast, in_float32
+from ..building.node import MICROSOFT, Node, Results, operator
 from .convolutions import convolution, with_bias
 from .linear import matmul, matrices
 from .normalizations import normalized
@@ -117,7 +116,7 @@ def fused_matmul(node: Node) -> Results:
         for i, name in enumerate("AB")
     )
     y = _scaled(node, matmul(node, a, b), node.attribute("alpha", 1.0))
-    return activated(node, y, *_activation(node)) if node.op == "FusedMatMulActivation" else y
+    return activated(node, y, *_activation(node)) if node.name == "FusedMatMulActivation" else y
 
 
 def _activation(node: Node) -> tuple[str, list[float]]:
@@ -152,17 +151,17 @@ def _layer_normalized(node: Node, x: Tensor, gamma: int, beta: int | None, simpl
     Returns the result, the mean, and the inverse standard deviation. The simplified normalization does not subtract a
     mean, and returns the inverse root mean square in place of both statistics.
     """
-    g, wide, axes = node.g, in_float32(node, x), [node.rank(x) - 1]
+    g, wide, axes = node.g, node.in_float32(x), [node.rank(x) - 1]
     epsilon = node.attribute("epsilon", 1e-12)
     if simplified:
         inverse = g.reciprocal_square_root(g.addition(g.mean(g.square(wide), axes), epsilon))
         y, mean = g.multiplication(wide, inverse), inverse
     else:
         y, mean, inverse = normalized(node, wide, axes, epsilon)
-    y = g.multiplication(y, cast(node, node.tensor(gamma), y.dtype))
+    y = g.multiplication(y, node.cast(node.tensor(gamma), y.dtype))
     if beta is not None and node.has(beta):
-        y = g.addition(y, cast(node, node.tensor(beta), y.dtype))
-    return [cast(node, y, x.dtype), mean, inverse]
+        y = g.addition(y, node.cast(node.tensor(beta), y.dtype))
+    return [node.cast(y, x.dtype), mean, inverse]
 
 
 @operator("SkipLayerNormalization", upto=1, domain=MICROSOFT)
@@ -215,7 +214,7 @@ def embed_layer_normalization(node: Node) -> Results:
     node.attribute("mask_index_type", 0)
     count: Tensor | None = None
     if node.has(7):
-        count = g.squeeze(g.reduction_sum(cast(node, node.tensor(7), int32), 1), [1])
+        count = g.squeeze(g.reduction_sum(node.cast(node.tensor(7), int32), 1), [1])
     elif node.wants(1):
-        count = g.squeeze(g.slice_axis(cast(node, g.multiplication(ids, 0), int32), 1, 0, 1), [1])
+        count = g.squeeze(g.slice_axis(node.cast(g.multiplication(ids, 0), int32), 1, 0, 1), [1])
     return [y, count, x]

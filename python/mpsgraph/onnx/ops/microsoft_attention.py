@@ -6,8 +6,8 @@ import math
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import MICROSOFT, Node, Results, operator
-from ._compose import cast, folded
+from ..building.node import MICROSOFT, Node, Results, operator
+from ._compose import folded
 
 
 def heads_of(node: Node, x: Tensor, count: int) -> Tensor:
@@ -66,7 +66,7 @@ def _masked(node: Node, i: int, q: Tensor, k: Tensor) -> Tensor | None:
     g, mask = node.g, node.tensor(i)
     rank, batch = node.rank(mask), node.dims(q)[0]
     if rank == 1:
-        mask = cast(node, mask, int32)
+        mask = node.cast(mask, int32)
         keys = g.expand_dims(places_of(node, k, 2), 0)
         length = node.dims(mask)[0]
         if length == batch or length < 0 or batch < 0:  # The mask holds the number of keys per row.
@@ -89,7 +89,7 @@ def _masked(node: Node, i: int, q: Tensor, k: Tensor) -> Tensor | None:
 
 def _attended(node: Node, q: Tensor, k: Tensor, v: Tensor, masks: list[Tensor | None]) -> Tensor:
     """Return the attention output of shape (batch, queries, heads * size)."""
-    given = [cast(node, m, q.dtype) for m in masks if m is not None]
+    given = [node.cast(m, q.dtype) for m in masks if m is not None]
     if node.attribute("unidirectional", 0):
         given.append(causal_mask(node, q, k))
     mask = folded(given, node.g.addition) if given else None
@@ -164,7 +164,7 @@ def rotary_embedding(node: Node) -> Results:
     part = part or node.size(x, 3)
     # The operand holds the position of the first time step.
     if node.dims(positions) == (1,) or node.rank(positions) == 1:
-        first = g.reshape(cast(node, positions, int32), ())
+        first = g.reshape(node.cast(positions, int32), ())
         positions = g.expand_dims(g.addition(places_of(node, x, 2), first), 0)
     cosine, sine = (g.expand_dims(g.gather(t, positions, 0, out_of_range="error"), 1) for t in (cosines, sines))
     turned, rest = g.slice_axis(x, 3, 0, part), None

@@ -13,8 +13,7 @@ import numpy as np
 from ..._core import Tensor, float32, int32, uint32
 from ...errors import ShapeError, UnsupportedError
 from ...nn.quantized import BITS, pack
-from .._registry import MICROSOFT, Node, Results, operator
-from ._compose import cast
+from ..building.node import MICROSOFT, Node, Results, operator
 from .microsoft_attention import causal_mask, heads_of, joined_heads, length_of, places_of
 
 _INT4, _UINT4 = 22, 21  # Element types of TensorProto.
@@ -64,7 +63,7 @@ def packed_product(node: Node) -> Results:
     weights = _dense(node, words, scales, _zero_points(node, 3, rows, blocks, bits), bits, block)
     if blocks * block != columns:  # The last block is padded, with elements that need not be 0.
         weights = g.slice_axis(weights, 1, 0, columns)
-    y = g.matrix_multiplication(x, g.transpose(cast(node, weights, x.dtype), [1, 0]))
+    y = g.matrix_multiplication(x, g.transpose(node.cast(weights, x.dtype), [1, 0]))
     return g.addition(y, node.tensor(5)) if node.has(5) else y
 
 
@@ -92,7 +91,7 @@ def gathered_blocks(node: Node) -> Results:
     wide = scales.astype(np.float32)
     tables = (words, g.constant(wide), g.constant(np.asarray(-zeros * wide, np.float32)))
     picked = [g.gather(table, node.tensor(1), axis=0, out_of_range="clip") for table in tables]
-    return cast(node, g.dequantize_packed(picked[0], picked[1], picked[2], bits=bits), node.tensor(2).dtype)
+    return node.cast(g.dequantize_packed(picked[0], picked[1], picked[2], bits=bits), node.tensor(2).dtype)
 
 
 # --- attention --------------------------------------------------------------------------------------------------------
@@ -145,7 +144,7 @@ def group_query_attention(node: Node) -> Results:
         q, k = (_turned(node, part, cosine, sine, interleaved) for part in (q, k))
     if node.has(3):
         k, v = (g.concat([node.tensor(i), part], 2) for i, part in ((3, k), (4, v)))
-    same = g.equal(cast(node, node.tensor(5), int32), length_of(node, k) - 1)
+    same = g.equal(node.cast(node.tensor(5), int32), length_of(node, k) - 1)
     q = g.check(same, "GroupQueryAttention: all elements of seqlens_k must be the number of keys minus 1", q)
     return [_grouped(node, q, k, v, heads // groups), k, v]
 
@@ -162,7 +161,7 @@ def _grouped(node: Node, q: Tensor, k: Tensor, v: Tensor, repeats: int) -> Tenso
         return joined_heads(node, g.scaled_dot_product_attention(q, k, v, mask, scale))
     scores = g.matrix_multiplication(q * scale, g.transpose(k, [0, 1, 3, 2]))
     weights = g.softmax(g.cast(g.tanh(scores / cap) * cap + mask, float32), -1)
-    return joined_heads(node, g.matrix_multiplication(cast(node, weights, v.dtype), v))
+    return joined_heads(node, g.matrix_multiplication(node.cast(weights, v.dtype), v))
 
 
 def _repeated(node: Node, x: Tensor, repeats: int) -> Tensor:

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from ..._core import DType, Tensor, float32, int32, uint8
 from ...errors import GraphError, UnsupportedError
-from .._registry import MICROSOFT, Node, Results, function_of, operator
-from ._compose import cast
+from ..building.node import MICROSOFT, Node, Results, operator
 from ._operands import WithOperands
 from .linear import matmul_of_bytes
 from .pooling import average_pool
@@ -34,7 +33,7 @@ def _integers(node: Node, x: Tensor, scale: int, zero: int, dtype: DType) -> Ten
     """
     g = node.g
     point = g.reshape(node.tensor(zero), ()) if node.has(zero) else 0
-    return g.quantize(cast(node, x, float32), g.reshape(node.tensor(scale), ()), point, dtype=dtype)
+    return g.quantize(node.cast(x, float32), g.reshape(node.tensor(scale), ()), point, dtype=dtype)
 
 
 def _with_one(node: Node, function: Callable[[Tensor], Tensor]) -> Tensor:
@@ -107,7 +106,7 @@ def quantized_global_average_pool(node: Node) -> Results:
 @operator("QLinearAdd", "QLinearMul", upto=1, domain=MICROSOFT)
 def quantized_arithmetic(node: Node) -> Results:
     g, a, b = node.g, node.tensor(0), node.tensor(3)
-    method = g.addition if node.op == "QLinearAdd" else g.multiplication
+    method = g.addition if node.name == "QLinearAdd" else g.multiplication
     return _integers(node, method(_real(node, a, 1, 2), _real(node, b, 4, 5)), 6, 7, a.dtype)
 
 
@@ -175,7 +174,7 @@ def integer_product_to_real(node: Node) -> Results:
     g = node.g
     sums = matmul_of_bytes(node, node.tensor(0), node.optional(4), node.tensor(1), node.optional(5))
     factor = g.multiplication(_one_or_columns(node, node.tensor(2)), _one_or_columns(node, node.tensor(3)))
-    y = g.multiplication(cast(node, sums, factor.dtype), factor)
+    y = g.multiplication(node.cast(sums, factor.dtype), factor)
     return g.addition(y, node.tensor(6)) if node.has(6) else y
 
 
@@ -185,7 +184,7 @@ def dynamically_quantized_product(node: Node) -> Results:
     values.
     """
     g = node.g
-    quantize = function_of("", "DynamicQuantizeLinear", 11)
+    quantize = operator.get("DynamicQuantizeLinear", version=11)
     if quantize is None:
         raise UnsupportedError("DynamicQuantizeLinear is not supported by mpsgraph")
     results = quantize(WithOperands(node, {}, 1, "DynamicQuantizeLinear"))
@@ -208,16 +207,16 @@ def dynamically_quantized_lstm(node: Node) -> Results:
     activations = known_activations(of_lstm)
     if activations is not None:
         return LayersOfIntegers(WithOperands(node, {}, 12, "LSTM"), activations).outputs()
-    lstm = function_of("", "LSTM", 22)
+    lstm = operator.get("LSTM", version=22)
     if lstm is None:
         raise GraphError("LSTM is not supported by mpsgraph")
     weights = {}
     for i, scale in ((1, 8), (2, 10)):
         shape = node.shape(node.tensor(scale))
         wide = [shape[0], 1, shape[1] if len(shape) == 2 else 1]
-        whole = cast(node, node.tensor(i), int32)
+        whole = node.cast(node.tensor(i), int32)
         if node.has(scale + 1):
-            whole = g.subtraction(whole, g.reshape(cast(node, node.tensor(scale + 1), int32), wide))
+            whole = g.subtraction(whole, g.reshape(node.cast(node.tensor(scale + 1), int32), wide))
         real = g.multiplication(g.cast(whole, float32), g.reshape(node.tensor(scale), wide))
         weights[i] = g.swap_axes(real, 1, 2)  # LSTM expects the gates on the first axis after the directions.
     return lstm(WithOperands(node, weights, 8, "LSTM"))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from ..._core import DType, Tensor
 from ...errors import GraphError, ShapeError
-from .._registry import Node, Results, operator
-from ._compose import cast, in_float32, widely
+from ..building.node import Node, Results, operator
 from .reductions import norm2
 
 
 def _wide(node: Node, x: Tensor, stash: DType) -> Tensor:
     """Convert x to the dtype of the computation, which is at least float32."""
-    x = in_float32(node, x)
-    return cast(node, x, stash) if x.dtype.itemsize < stash.itemsize else x
+    x = node.in_float32(x)
+    return node.cast(x, stash) if x.dtype.itemsize < stash.itemsize else x
 
 
 def normalized(node: Node, x: Tensor, axes: list[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -41,32 +40,32 @@ def batch_normalization(node: Node) -> Results:
     results: list[Tensor | None] = []
     if training:
         axes = [i for i in range(node.rank(x)) if i != 1]
-        wide = in_float32(node, x)
+        wide = node.in_float32(x)
         now = g.reshape(g.mean(wide, axes), [-1])
         spread = g.reshape(g.variance(wide, None, axes), [-1])
         for old, new in ((g.read(mean) if mean.operation.kind == "variable" else mean, now), (variance, spread)):
-            moved = g.addition(g.multiplication(in_float32(node, old), momentum), g.multiplication(new, 1 - momentum))
-            results.append(cast(node, moved, old.dtype))
+            moved = g.addition(g.multiplication(node.in_float32(old), momentum), g.multiplication(new, 1 - momentum))
+            results.append(node.cast(moved, old.dtype))
         # These results are statistics saved for a backward pass, which mpsgraph's automatic differentiation does not
         # need.
         if node.version < 14:
-            results += [cast(node, now, mean.dtype), cast(node, spread, variance.dtype)]
+            results += [node.cast(now, mean.dtype), node.cast(spread, variance.dtype)]
         mean, variance = now, spread
     kind = x.dtype
     # The statistics may be float32 with a float16 or bfloat16 input.
     if any(t.dtype != kind for t in (mean, variance, scale, bias)):
-        x = in_float32(node, x)
-    mean, variance, scale, bias = (node.by_channel(cast(node, t, x.dtype), x) for t in (mean, variance, scale, bias))
-    return [cast(node, g.normalization(x, mean, variance, scale, bias, epsilon), kind), *results]
+        x = node.in_float32(x)
+    mean, variance, scale, bias = (node.by_channel(node.cast(t, x.dtype), x) for t in (mean, variance, scale, bias))
+    return [node.cast(g.normalization(x, mean, variance, scale, bias, epsilon), kind), *results]
 
 
 @operator("InstanceNormalization", upto=22)
 def instance_normalization(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
-    wide = in_float32(node, x)
+    wide = node.in_float32(x)
     y, _, _ = normalized(node, wide, list(range(2, node.rank(x))), node.attribute("epsilon", 1e-5))
-    scale, bias = (node.by_channel(in_float32(node, node.tensor(i)), x) for i in (1, 2))
-    return cast(node, g.addition(g.multiplication(y, scale), bias), x.dtype)
+    scale, bias = (node.by_channel(node.in_float32(node.tensor(i)), x) for i in (1, 2))
+    return node.cast(g.addition(g.multiplication(y, scale), bias), x.dtype)
 
 
 @operator("LayerNormalization", upto=17)
@@ -76,9 +75,9 @@ def layer_normalization(node: Node) -> Results:
     stash = node.dtype_attribute("stash_type", 1)
     wide = _wide(node, x, stash)
     y, mean, inverse = normalized(node, wide, list(range(first, node.rank(x))), node.attribute("epsilon", 1e-5))
-    y = g.multiplication(y, cast(node, node.tensor(1), y.dtype))
-    y = g.addition(y, cast(node, node.tensor(2), y.dtype)) if node.has(2) else y
-    return [cast(node, y, x.dtype), cast(node, mean, stash), cast(node, inverse, stash)]
+    y = g.multiplication(y, node.cast(node.tensor(1), y.dtype))
+    y = g.addition(y, node.cast(node.tensor(2), y.dtype)) if node.has(2) else y
+    return [node.cast(y, x.dtype), node.cast(mean, stash), node.cast(inverse, stash)]
 
 
 @operator("RMSNormalization", upto=23)
@@ -88,8 +87,8 @@ def rms_normalization(node: Node) -> Results:
     wide = _wide(node, x, node.dtype_attribute("stash_type", 1))
     squares = g.mean(g.square(wide), list(range(first, node.rank(x))))
     inverse = g.reciprocal_square_root(g.addition(squares, node.attribute("epsilon", 1e-5)))
-    y = g.multiplication(g.multiplication(wide, inverse), cast(node, node.tensor(1), wide.dtype))
-    return cast(node, y, x.dtype)
+    y = g.multiplication(g.multiplication(wide, inverse), node.cast(node.tensor(1), wide.dtype))
+    return node.cast(y, x.dtype)
 
 
 @operator("GroupNormalization", upto=21)
@@ -101,19 +100,19 @@ def group_normalization(node: Node) -> Results:
         raise ShapeError(f"the number of channels must be divisible by num_groups={groups}, got {node.size(x, 1)}")
     wide = _wide(node, node.reshape(x, [shape[0], groups, -1]), node.dtype_attribute("stash_type", 1))
     y, _, _ = normalized(node, wide, [2], node.attribute("epsilon", 1e-5))
-    scale, bias = (cast(node, node.tensor(i), wide.dtype) for i in (1, 2))
+    scale, bias = (node.cast(node.tensor(i), wide.dtype) for i in (1, 2))
     if node.version < 21:  # Before version 21, there is one scale and bias per group instead of per channel.
         y = g.addition(g.multiplication(y, g.reshape(scale, [1, -1, 1])), g.reshape(bias, [1, -1, 1]))
-        return cast(node, node.reshape(y, shape), x.dtype)
+        return node.cast(node.reshape(y, shape), x.dtype)
     y = node.reshape(y, shape)
     y = g.addition(g.multiplication(y, node.by_channel(scale, x)), node.by_channel(bias, x))
-    return cast(node, y, x.dtype)
+    return node.cast(y, x.dtype)
 
 
 @operator("LRN", upto=13)
 def local_response_normalization(node: Node) -> Results:
     """Translate LRN: x / (bias + alpha / size * s)^beta, where s is the sum of squares over neighboring channels."""
-    return widely(node, node.tensor(0), lambda x: _with_neighbours(node, x))
+    return node.widely(node.tensor(0), lambda x: _with_neighbours(node, x))
 
 
 def _with_neighbours(node: Node, x: Tensor) -> Tensor:
@@ -138,7 +137,7 @@ def mean_variance_normalization(node: Node) -> Results:
         deviation = g.square_root(g.mean(g.square(centred), axes))
         return g.division(centred, g.addition(deviation, 1e-9))
 
-    return widely(node, node.tensor(0), of)
+    return node.widely(node.tensor(0), of)
 
 
 @operator("LpNormalization", upto=22)
@@ -153,4 +152,4 @@ def lp_normalization(node: Node) -> Results:
         none = g.equal(norm, 0.0)
         return g.select(none, 0.0, g.division(x, g.select(none, 1.0, norm)))
 
-    return widely(node, node.tensor(0), of)
+    return node.widely(node.tensor(0), of)

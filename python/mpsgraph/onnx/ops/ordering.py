@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..._core import Tensor, int32, int64
 from ...errors import UnsupportedError
-from .._registry import Node, Results, operator
-from ._compose import as_vectors, cast
+from ..building.node import Node, Results, operator
+from ._compose import as_vectors
 
 MOST_KEYS = 10_000  # Maximum number of elements of a slice in Unique, which sorts slices by each of their elements.
 
@@ -30,7 +30,7 @@ def _one(node: Node, i: int) -> int | Tensor:
     if known:
         return known[0]
     # Values beyond the range of int32 saturate.
-    bounded = g.clamp(cast(node, node.tensor(i), int64), -(2**31), 2**31 - 1)
+    bounded = g.clamp(node.cast(node.tensor(i), int64), -(2**31), 2**31 - 1)
     return g.reshape(g.cast(bounded, int32), ())
 
 
@@ -38,7 +38,7 @@ def _one(node: Node, i: int) -> int | Tensor:
 @operator("CumProd", upto=26)
 def cumulative(node: Node) -> Results:
     g = node.g
-    method = g.cumulative_sum if node.op == "CumSum" else g.cumulative_product
+    method = g.cumulative_sum if node.name == "CumSum" else g.cumulative_product
     return method(
         node.tensor(0), _one(node, 1), bool(node.attribute("exclusive", 0)), bool(node.attribute("reverse", 0))
     )

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..._core import Tensor, float32, int64
 from ...errors import UnsupportedError
-from .._registry import Node, Results, operator
-from ._compose import cast, counted, in_dtype, in_float32, widely
+from ..building.node import Node, Results, operator
+from ._compose import counted
 from ._windows import Window, like_before, padding_of, pair, planar, window_of
 
 Pool = Callable[..., Any]
@@ -76,11 +76,11 @@ def max_pool(node: Node) -> Results:
         return like_before(node, _pooled(node, x, window, g.max_pooling2d, g.max_pooling4d), window)
 
     if not node.wants(1):
-        return pool(x) if x.dtype.is_float else in_dtype(node, float32, x, pool)
+        return pool(x) if x.dtype.is_float else node.in_dtype(float32, x, pool)
     real = x if x.dtype.is_float else g.cast(x, float32)
     found = _pooled(node, real, window, g.max_pooling2d_return_indices, g.max_pooling4d_return_indices)
     values, indices = (like_before(node, y, window) for y in found)
-    return [cast(node, values, x.dtype), _in_whole_tensor(node, x, indices)]
+    return [node.cast(values, x.dtype), _in_whole_tensor(node, x, indices)]
 
 
 def _in_whole_tensor(node: Node, x: Tensor, indices: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ def max_unpool(node: Node) -> Results:
 
 @operator("AveragePool", upto=22)
 def average_pool(node: Node) -> Results:
-    return widely(node, node.tensor(0), lambda x: _average(node, x))
+    return node.widely(node.tensor(0), lambda x: _average(node, x))
 
 
 def _average(node: Node, x: Tensor) -> Tensor:
@@ -167,11 +167,11 @@ def _counts(window: Window, inputs: list[int], after: list[int], include: bool) 
 @operator("LpPool", upto=22)
 def lp_pool(node: Node) -> Results:
     g, given, p = node.g, node.tensor(0), _power(node)
-    x = in_float32(node, given)
+    x = node.in_float32(given)
     window = _with_ceil(node, x, window_of(node, x, node.attribute("kernel_shape")))
     powers = g.square(x) if p == 2 else g.power(g.absolute(x), float(p))
     total = sum_of_windows(node, powers, window)
-    return cast(node, g.square_root(total) if p == 2 else g.power(total, 1.0 / p), given.dtype)
+    return node.cast(g.square_root(total) if p == 2 else g.power(total, 1.0 / p), given.dtype)
 
 
 def _power(node: Node) -> float:
@@ -186,7 +186,7 @@ def _spatial_axes(node: Node, x: Tensor) -> list[int]:
 
 @operator("GlobalAveragePool", upto=22)
 def global_average_pool(node: Node) -> Results:
-    return widely(node, node.tensor(0), lambda x: node.g.mean(x, _spatial_axes(node, x)))
+    return node.widely(node.tensor(0), lambda x: node.g.mean(x, _spatial_axes(node, x)))
 
 
 @operator("GlobalMaxPool", upto=22)
@@ -203,4 +203,4 @@ def global_lp_pool(node: Node) -> Results:
         total = g.reduction_sum(g.power(g.absolute(x), float(p)), _spatial_axes(node, x))
         return g.power(total, 1.0 / p)
 
-    return widely(node, node.tensor(0), of)
+    return node.widely(node.tensor(0), of)

@@ -6,9 +6,8 @@ import numpy as np
 
 from ..._core import DType, Tensor, float32, int32, uint8
 from ...errors import UnsupportedError
-from .._files import dtype_of, is_narrow, limits_of, type_name
-from .._registry import Node, Results, operator
-from ._compose import cast, in_float32
+from ..building.node import Node, Results, operator
+from ..reading.files import dtype_of, is_narrow, limits_of, type_name
 from .convolutions import convolution_of_integers
 from .linear import matmul_of_bytes
 
@@ -64,7 +63,7 @@ def _quantized(
 ) -> Tensor:
     g = node.g
     rounded = g.rint(g.division(x, scale))
-    moved = rounded if zero is None else g.addition(rounded, cast(node, zero, rounded.dtype))
+    moved = rounded if zero is None else g.addition(rounded, node.cast(zero, rounded.dtype))
     return saturated(node, moved, dtype, limits)
 
 
@@ -80,7 +79,7 @@ def quantize_linear(node: Node) -> Results:
     dtype = node.tensor(2).dtype if node.has(2) else dtype_of(number, "'output_dtype'") if number else uint8
     precision = node.attribute("precision", 0)
     wide = dtype_of(precision, "'precision'") if precision else float32
-    x, scale = cast(node, x, wide), cast(node, scale, wide)
+    x, scale = node.cast(x, wide), node.cast(scale, wide)
     plain = _operands(node, x, scale) if limits is None else None
     if plain is not None:
         return g.quantize(x, plain[0], plain[1], dtype=dtype, axis=plain[2])
@@ -94,13 +93,13 @@ def dequantize_linear(node: Node) -> Results:
     g, x, scale = node.g, node.tensor(0), node.tensor(1)
     number = node.attribute("output_dtype", 0)
     result = dtype_of(number, "'output_dtype'") if number else scale.dtype
-    wide = in_float32(node, scale)
+    wide = node.in_float32(scale)
     plain = _operands(node, x, wide) if not x.dtype.is_float else None  # 8-bit floats are stored as float16.
     if plain is not None:
-        return cast(node, g.dequantize(x, plain[0], plain[1], axis=plain[2]), result)
+        return node.cast(g.dequantize(x, plain[0], plain[1], axis=plain[2]), result)
     if node.has(2) and not x.dtype.is_float:  # The zero point of floating-point numbers must be zero.
-        x = g.subtraction(cast(node, x, int32), _along_axis(node, cast(node, node.tensor(2), int32), x, 2))
-    return cast(node, g.multiplication(g.cast(x, wide.dtype), _along_axis(node, wide, x, 1)), result)
+        x = g.subtraction(node.cast(x, int32), _along_axis(node, node.cast(node.tensor(2), int32), x, 2))
+    return node.cast(g.multiplication(g.cast(x, wide.dtype), _along_axis(node, wide, x, 1)), result)
 
 
 @operator("DynamicQuantizeLinear", upto=11)
@@ -119,8 +118,8 @@ def _requantized(node: Node, sums: Tensor, factor: Tensor, scale: Tensor, zero: 
     A sum represents the real number sum * factor, which is quantized with `scale` and the zero point `zero`.
     """
     g = node.g
-    real = g.multiplication(g.cast(sums, float32), g.division(factor, in_float32(node, scale)))
-    return saturated(node, g.addition(g.rint(real), cast(node, zero, float32)), zero.dtype)
+    real = g.multiplication(g.cast(sums, float32), g.division(factor, node.in_float32(scale)))
+    return saturated(node, g.addition(g.rint(real), node.cast(zero, float32)), zero.dtype)
 
 
 def _rows(node: Node, parameter: Tensor, x: Tensor) -> Tensor:
@@ -135,7 +134,7 @@ def _rows(node: Node, parameter: Tensor, x: Tensor) -> Tensor:
 def quantized_matmul(node: Node) -> Results:
     g = node.g
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.tensors()
-    factor = g.multiplication(_rows(node, in_float32(node, a_scale), a), in_float32(node, b_scale))
+    factor = g.multiplication(_rows(node, node.in_float32(a_scale), a), node.in_float32(b_scale))
     return _requantized(node, matmul_of_bytes(node, a, a_zero, b, b_zero), factor, y_scale, y_zero)
 
 

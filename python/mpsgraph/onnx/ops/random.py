@@ -11,8 +11,8 @@ import numpy as np
 
 from ..._core import DType, Tensor, bool_, float32
 from ...ops._family import ShapeLike
-from .._registry import Node, Results, operator
-from ._compose import cast, sizes
+from ..building.node import Node, Results, operator
+from ._compose import sizes
 
 
 def _drawn(node: Node, like: ShapeLike | Tensor, dtype: DType, **distribution: Any) -> Tensor:
@@ -31,7 +31,7 @@ def _drawn(node: Node, like: ShapeLike | Tensor, dtype: DType, **distribution: A
             values = state.uniform(distribution.get("min", 0.0), distribution.get("max", 1.0), shape)
         return g.constant(values, dtype=dtype)
     wanted = sizes(node, like) if isinstance(like, Tensor) else like
-    return cast(node, g.random(wanted, dtype=float32, **distribution), dtype)
+    return node.cast(g.random(wanted, dtype=float32, **distribution), dtype)
 
 
 def _dtype(node: Node, like: Tensor | None) -> DType:
@@ -92,7 +92,7 @@ def dropout(node: Node) -> Results:
     node.without_effect("seed")  # Without dropout, the seed is unused.
     if not training or ratio == 0:
         every = g.equal(x, x) if x.dtype.is_integer or x.dtype == bool_ else g.logical_or(g.equal(x, x), g.is_nan(x))
-        return [g.identity(x), cast(node, every, mask_dtype)]
+        return [g.identity(x), node.cast(every, mask_dtype)]
     drawn = _drawn(node, x, x.dtype, distribution="uniform")
     kept = g.greater_than_or_equal_to(drawn, float(ratio))
-    return [g.select(kept, g.division(x, 1.0 - ratio), 0.0), cast(node, kept, mask_dtype)]
+    return [g.select(kept, g.division(x, 1.0 - ratio), 0.0), node.cast(kept, mask_dtype)]

@@ -12,9 +12,8 @@ from typing import Any
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError
-from .._registry import Node, Results, operator
+from ..building.node import Node, Results, operator
 from . import recurrent_steps as by_steps
-from ._compose import cast
 
 Operands = dict[str, Any]
 Layer = Callable[[Tensor, Operands], "list[Tensor]"]
@@ -25,7 +24,7 @@ def known_activations(node: Node) -> list[str] | None:
     """Return the activations that all directions use, or None if the layer must be unrolled into single time steps."""
     # activation_alpha and activation_beta apply only to other activations.
     node.without_effect("output_sequence", "activation_alpha", "activation_beta")
-    defaults, direction = by_steps.DEFAULTS[node.op], node.attribute("direction", "forward")
+    defaults, direction = by_steps.DEFAULTS[node.name], node.attribute("direction", "forward")
     if direction not in ("forward", "reverse", "bidirectional"):
         raise GraphError(f"direction must be forward, reverse, or bidirectional, got {direction!r}")
     directions = 2 if direction == "bidirectional" else 1
@@ -84,7 +83,7 @@ class Layers:
             return None
         lengths, steps = self.node.known_ints(4), self.node.dims(self.x)[0]
         whole = lengths is not None and steps >= 0 and set(lengths) <= {steps}
-        return None if whole else cast(self.node, self.node.tensor(4), int32)
+        return None if whole else self.node.cast(self.node.tensor(4), int32)
 
     # --- operands --------------------------------------------------------------------------------------------------
 
@@ -102,7 +101,7 @@ class Layers:
 
     def _biases(self, ours: Tensor, theirs: Tensor) -> Operands:
         g, axis = self.g, self.node.rank(theirs) - 1
-        if self.node.op != "GRU" or not self.node.attribute("linear_before_reset", 0):
+        if self.node.name != "GRU" or not self.node.attribute("linear_before_reset", 0):
             return {"bias": self._flat(g.addition(ours, theirs))}
         # The reset gate multiplies the candidate's recurrent bias, so the two biases of the candidate cannot be added.
         *gates, candidate = g.split(theirs, 3, axis)

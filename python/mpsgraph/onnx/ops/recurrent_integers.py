@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 from ..._core import Tensor, float32
 from ...errors import ShapeError, UnsupportedError
-from .._registry import Node, function_of
-from ._compose import cast
+from ..building.node import Node, operator
 from ._operands import WithOperands
 from .recurrent import Layers, Operands
 
@@ -64,7 +63,7 @@ class LayersOfIntegers(Layers):
         The shape is (directions, steps, batch, 4 * hidden).
         """
         g, node = self.g, self.node
-        quantize = function_of("", "DynamicQuantizeLinear", 11)
+        quantize = operator.get("DynamicQuantizeLinear", version=11)
         if quantize is None:
             raise UnsupportedError("DynamicQuantizeLinear is not supported by mpsgraph")
         weights = self._of(node.tensor(1), i)
@@ -100,7 +99,7 @@ class LayersOfIntegers(Layers):
                 f"'{x.name}' must have shape ({self.directions},), ({self.directions}, 1), or "
                 f"({self.directions}, {wide}), got {x.shape}"
             )
-        x = cast(node, x, float32) if x.dtype.is_float else x
+        x = node.cast(x, float32) if x.dtype.is_float else x
         x = self._of(g.reshape(x, (self.directions, -1)), i)
         return g.broadcast_to(x, [self.directions if i is None else 1, wide])
 

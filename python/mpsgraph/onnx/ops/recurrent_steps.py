@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node, Results
-from ._compose import cast
+from ..building.node import Node, Results
 from .activations import elu_of, hard_sigmoid_of, softplus_of
 from .reductions import reversed_along
 
@@ -48,10 +47,10 @@ def _activations(node: Node, directions: int) -> list[list[Activation]]:
 
     Activations with parameters take them from activation_alpha and activation_beta in order.
     """
-    names = [n.lower() for n in node.attribute("activations", DEFAULTS[node.op] * directions)]
-    if len(names) != len(DEFAULTS[node.op]) * directions:
+    names = [n.lower() for n in node.attribute("activations", DEFAULTS[node.name] * directions)]
+    if len(names) != len(DEFAULTS[node.name]) * directions:
         raise GraphError(
-            f"activations must list {len(DEFAULTS[node.op])} functions per direction for {directions} directions, "
+            f"activations must list {len(DEFAULTS[node.name])} functions per direction for {directions} directions, "
             f"got {len(names)}"
         )
     alphas: list[float] = list(node.attribute("activation_alpha", []))
@@ -61,7 +60,7 @@ def _activations(node: Node, directions: int) -> list[list[Activation]]:
         alpha = alphas.pop(0) if name in _ALPHA and alphas else _ALPHA.get(name, 0.0)
         beta = betas.pop(0) if name in _BETA and betas else _BETA.get(name, 0.0)
         made.append(_activation(node, name, alpha, beta))
-    count = len(DEFAULTS[node.op])
+    count = len(DEFAULTS[node.name])
     return [made[i * count : (i + 1) * count] for i in range(directions)]
 
 
@@ -98,13 +97,13 @@ class Recurrence:
         self.steps, self.batch = node.size(self.x, 0), node.dim(self.x, 1)
         if self.steps > MOST_STEPS:
             raise UnsupportedError(
-                f"{node.op} with these attributes is unrolled and supports at most {MOST_STEPS} time steps, "
+                f"{node.name} with these attributes is unrolled and supports at most {MOST_STEPS} time steps, "
                 f"got {self.steps}"
             )
         self.direction = node.attribute("direction", "forward")
         self.directions = 2 if self.direction == "bidirectional" else 1
         self.gates, self.clip = gates, node.attribute("clip", 0.0)
-        self.lengths = cast(node, node.tensor(4), int32) if node.has(4) else None
+        self.lengths = node.cast(node.tensor(4), int32) if node.has(4) else None
         if node.size(node.tensor(1), 1) != gates * self.hidden or node.size(node.tensor(1), 0) != self.directions:
             raise ShapeError(
                 f"weights of a {self.direction} layer must have sizes {self.directions} (directions) and "
@@ -131,7 +130,7 @@ class Recurrence:
                 first.append(g.squeeze(g.slice_axis(node.tensor(operand), 1, i, 1), [1]))
             else:
                 first.append(part(operand))
-        peephole = g.split(part(7), 3, 0) if node.op == "LSTM" and node.has(7) else []
+        peephole = g.split(part(7), 3, 0) if node.name == "LSTM" and node.has(7) else []
         return Layer(functions, part(1), part(2), biases[0], biases[1], first, list(peephole))
 
     def limited(self, x: Tensor) -> Tensor:

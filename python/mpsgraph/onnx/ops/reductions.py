@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..._core import DType, Tensor, bool_, float64, int32, int64, uint64
-from .._registry import Node, Results, operator
-from ._compose import cast, in_dtype, widely
+from ..building.node import Node, Results, operator
 
 Reduce = Callable[[Tensor, list[int]], Tensor]
 
@@ -20,7 +19,7 @@ def _reduced(node: Node, x: Tensor, reduce: Reduce, each: Callable[[Tensor], Ten
     If the node reduces over no axes, `each` is applied to every element instead.
     """
     g = node.g
-    in_operand = node.version >= (13 if node.op == "ReduceSum" else 18)
+    in_operand = node.version >= (13 if node.name == "ReduceSum" else 18)
     axes = (node.ints(1) if node.has(1) else None) if in_operand else node.attribute("axes", None)
     none, keeps = node.attribute("noop_with_empty_axes", 0), node.attribute("keepdims", 1)
     if not axes:
@@ -56,7 +55,7 @@ def _enter(
             return _reduced(node, x, lambda y, axes: reduce(node, y, axes), lambda y: each(node, y))
 
         x = node.tensor(0)
-        return in_dtype(node, float64, x, compute) if real and not x.dtype.is_float else widely(node, x, compute)
+        return node.in_dtype(float64, x, compute) if real and not x.dtype.is_float else node.widely(x, compute)
 
 
 def _sum(node: Node, x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -71,7 +70,7 @@ def _mean(node: Node, x: Tensor, axes: list[int]) -> Tensor:
     wide = int64 if x.dtype.is_signed else uint64
     count = node.product(node.dim(x, axis) for axis in axes)
     count = g.reshape(g.cast(count, wide), ()) if isinstance(count, Tensor) else g.constant(count, dtype=wide)
-    return cast(node, g.division(g.reduction_sum(cast(node, x, wide), axes), count), x.dtype)
+    return node.cast(g.division(g.reduction_sum(node.cast(x, wide), axes), count), x.dtype)
 
 
 def _log(node: Node, x: Tensor) -> Tensor:
@@ -118,7 +117,7 @@ def _extreme(name: str, upto: int) -> None:
     @operator(name, upto=upto)
     def lower(node: Node) -> Results:
         g, x = node.g, node.tensor(0)
-        largest = node.op == "ReduceMax"
+        largest = node.name == "ReduceMax"
         if x.dtype == bool_:
             return _reduced(node, x, g.reduction_or if largest else g.reduction_and)
 
@@ -151,7 +150,7 @@ _extreme("ReduceMin", 20)
 def arg_extreme(node: Node) -> Results:
     g, x = node.g, node.tensor(0)
     axis = node.axis(x, node.attribute("axis", 0))
-    method = g.reduction_arg_maximum if node.op == "ArgMax" else g.reduction_arg_minimum
+    method = g.reduction_arg_maximum if node.name == "ArgMax" else g.reduction_arg_minimum
     if node.attribute("select_last_index", 0):  # The last maximum is the first one in reverse order.
         size = node.dim(x, axis)
         last = size - 1 if isinstance(size, int) else g.cast(g.reshape(g.subtraction(size, 1), ()), int32)

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..._core import DType, Tensor, float32, int32, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node, Results, operator
-from ._compose import cast, folded, in_float32
+from ..building.node import Node, Results, operator
+from ._compose import folded
 from ._windows import window_of
 from .convolutions import with_bias
 
@@ -40,7 +40,7 @@ def roi_align(node: Node) -> Results:
     samples are ignored. In mode max, the maximum is over weighted pixels rather than interpolated samples, as in ONNX
     Runtime and the reference implementation.
     """
-    g, x, regions = node.g, in_float32(node, node.tensor(0)), in_float32(node, node.tensor(1))
+    g, x, regions = node.g, node.in_float32(node.tensor(0)), node.in_float32(node.tensor(1))
     height, width = (node.dim(x, axis) for axis in (2, 3))
     out_height, out_width = node.attribute("output_height", 1), node.attribute("output_width", 1)
     mode = node.attribute("mode", "avg")
@@ -58,7 +58,7 @@ def roi_align(node: Node) -> Results:
     batch = node.tensor(2)
     count, channels = node.dim(regions, 0), node.size(x, 1)
     flat = g.reshape(g.transpose(x, [0, 2, 3, 1]), (-1, channels))
-    image = g.reshape(cast(node, batch, int32), (-1, 1, 1))
+    image = g.reshape(node.cast(batch, int32), (-1, 1, 1))
     terms = []
     for row, row_weight in rows.neighbours:
         for column, column_weight in columns.neighbours:
@@ -78,7 +78,7 @@ def roi_align(node: Node) -> Results:
         total = g.squeeze(g.reduction_sum(node.reshape(kept[0], bins), [2, 4]), [2, 4])
         number = g.multiplication(rows.number, columns.number)
         y = g.division(total, g.reshape(g.maximum(number, 1.0), (-1, 1, 1, 1)))
-    return cast(node, g.transpose(y, [0, 3, 1, 2]), node.tensor(0).dtype)
+    return node.cast(g.transpose(y, [0, 3, 1, 2]), node.tensor(0).dtype)
 
 
 class _Samples:
@@ -139,7 +139,7 @@ def deformable_convolution(node: Node) -> Results:
     The sampled inputs of the taps are gathered into channels, followed by a 1x1 convolution. Pixels outside the image
     are zeros.
     """
-    g, x, w, offsets = node.g, node.tensor(0), node.tensor(1), in_float32(node, node.tensor(2))
+    g, x, w, offsets = node.g, node.tensor(0), node.tensor(1), node.in_float32(node.tensor(2))
     if node.rank(x) != 4:
         raise UnsupportedError(f"DeformConv supports only images with two spatial axes, got shape {x.shape}")
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
@@ -173,13 +173,13 @@ def deformable_convolution(node: Node) -> Results:
             line = g.multiplication(row, _number(node, width, int32))
             at = g.addition(g.addition(line, column), image)
             weight = g.expand_dims(g.multiplication(row_weight, column_weight), 5)
-            terms.append(g.multiplication(in_float32(node, g.gather(flat, at, 0)), weight))
+            terms.append(g.multiplication(node.in_float32(g.gather(flat, at, 0)), weight))
     seen = folded(terms, g.addition)
     if node.has(4):
-        mask = node.reshape(in_float32(node, node.tensor(4)), [batch, sets, taps, out_height, out_width, 1])
+        mask = node.reshape(node.in_float32(node.tensor(4)), [batch, sets, taps, out_height, out_width, 1])
         seen = g.multiplication(seen, mask)
     seen = g.transpose(seen, [0, 1, 5, 2, 3, 4])
-    seen = cast(node, node.reshape(seen, [batch, channels * taps, out_height, out_width]), x.dtype)
+    seen = node.cast(node.reshape(seen, [batch, channels * taps, out_height, out_width]), x.dtype)
     weights = g.reshape(w, (node.size(w, 0), node.size(w, 1) * taps, 1, 1))
     y = g.convolution2d(seen, weights, groups=groups, data_layout="NCHW", weights_layout="OIHW")
     return with_bias(node, y, 3)

@@ -27,8 +27,8 @@ import numpy as np
 
 from ..._core import Tensor, float32, int32, int64
 from ...errors import GraphError, ShapeError
-from .._registry import Node, Results, operator
-from ._compose import cast, counted, folded
+from ..building.node import Node, Results, operator
+from ._compose import counted, folded
 
 TIE = 1e-6  # Coordinates this close to the middle between two elements are ties in the rounding modes.
 LONGEST = 2**24  # Maximum size of an axis whose coordinates are computed at import time.
@@ -196,10 +196,10 @@ def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: f
     kept = rule.mode != "cubic" and rule.coordinates != "tf_crop_and_resize" and not rule.antialias
     if kept and all(c.same for c in changes):
         return node.g.identity(x)  # Scales do not matter if the rounded sizes are unchanged.
-    y = x if rule.mode == "nearest" else cast(node, x, float32) if x.dtype.itemsize < 4 else x
+    y = x if rule.mode == "nearest" else node.cast(x, float32) if x.dtype.itemsize < 4 else x
     y = y if rule.mode == "nearest" or y.dtype.is_float else node.g.cast(y, float32)
     planes = _of_planes(node, y, rule, changes)
-    return cast(node, _separably(node, y, rule, changes, fill) if planes is None else planes, x.dtype)
+    return node.cast(_separably(node, y, rule, changes, fill) if planes is None else planes, x.dtype)
 
 
 def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> Tensor | None:
@@ -326,7 +326,7 @@ def _as_told(node: Node, x: Tensor, axis: int, rule: Rule, change: Change) -> Te
     behind = [1] * (node.rank(x) - 1 - axis)
     indices = [g.cast(g.maximum(g.minimum(p, last), 0.0), int32) for p in places]
     terms = [
-        g.multiplication(g.gather(x, index, axis), cast(node, g.reshape(weight, (-1, *behind)), x.dtype))
+        g.multiplication(g.gather(x, index, axis), node.cast(g.reshape(weight, (-1, *behind)), x.dtype))
         for index, weight in zip(indices, weights, strict=True)
     ]
     return folded(terms, g.addition)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError
-from .._registry import Node, Results, operator
-from ._compose import cast, counted, folded, in_float32, require_few
+from ..building.node import Node, Results, operator
+from ._compose import counted, folded, require_few
 
 CUBIC = -0.75
 _SAMPLING = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"}
@@ -38,8 +38,8 @@ def grid_sample(node: Node) -> Results:
             "mode must be nearest, linear, or cubic and padding_mode zeros, border, or reflection, "
             f"got {mode!r} and {padding!r}"
         )
-    x = g.reshape(in_float32(node, source), [batch, channels, -1])
-    at = g.reshape(in_float32(node, grid), [batch, -1, len(sizes)])
+    x = g.reshape(node.in_float32(source), [batch, channels, -1])
+    at = g.reshape(node.in_float32(grid), [batch, -1, len(sizes)])
     taps = []
     for axis, size in enumerate(sizes):  # The last grid coordinate refers to the first spatial axis.
         unit = g.squeeze(g.slice_axis(at, 2, len(sizes) - 1 - axis, 1), [2])
@@ -56,9 +56,9 @@ def grid_sample(node: Node) -> Results:
                 weight = factor if weight is None else g.multiplication(weight, factor)
         term = g.gather(x, flat, 2, 1)
         if weight is not None:
-            term = g.multiplication(term, g.expand_dims(cast(node, weight, term.dtype), 1))
+            term = g.multiplication(term, g.expand_dims(node.cast(weight, term.dtype), 1))
         terms.append(term)
-    return cast(node, g.reshape(folded(terms, g.addition), [batch, channels, *places]), source.dtype)
+    return node.cast(g.reshape(folded(terms, g.addition), [batch, channels, *places]), source.dtype)
 
 
 def _sampled_plane(node: Node, source: Tensor, grid: Tensor) -> Tensor:
@@ -69,15 +69,15 @@ def _sampled_plane(node: Node, source: Tensor, grid: Tensor) -> Tensor:
         raise GraphError(f"padding_mode must be one of {', '.join(modes)}, got {padding!r}")
     nearest = _SAMPLING[node.attribute("mode", "linear")] == "nearest"
     result = node.g.sample_grid(
-        in_float32(node, source),
-        in_float32(node, grid),
+        node.in_float32(source),
+        node.in_float32(grid),
         "NCHW",
         align_corners=aligned,
         padding_mode=modes[padding],
         sampling_mode="nearest" if nearest else "bilinear",
         nearest_rounding_mode="round_to_even" if nearest else None,
     )
-    return cast(node, result, source.dtype)
+    return node.cast(result, source.dtype)
 
 
 def _in_elements(node: Node, unit: Tensor, size: int, aligned: bool) -> Tensor:

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..._core import Tensor, int32
 from ...errors import GraphError
-from .._registry import Node, Results, operator
-from ._compose import as_vectors, cast
+from ..building.node import Node, Results, operator
+from ._compose import as_vectors
 from .gathering import cut_to, wrapped, wrapped_vectors
 
 _MODES = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
@@ -60,7 +60,7 @@ def tensor_scatter(node: Node) -> Results:
     if mode not in ("linear", "circular"):
         raise GraphError(f"mode must be linear or circular, got {mode!r}")
     batch, size, count = node.size(cache, 0), node.size(cache, axis), node.size(update, axis)
-    start = cast(node, node.tensor(2), int32) if node.has(2) else g.constant(0, shape=(batch,), dtype=int32)
+    start = node.cast(node.tensor(2), int32) if node.has(2) else g.constant(0, shape=(batch,), dtype=int32)
     place = g.subtraction(g.constant(np.arange(size, dtype=np.int32)[None]), g.expand_dims(start, 1))
     if mode == "circular":
         place = g.floor_modulo(place, size)

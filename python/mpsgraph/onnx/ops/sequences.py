@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core import Tensor
 from ...errors import GraphError
-from .._registry import Node, Results, TensorSequence, operator
+from ..building.node import Node, Results, TensorSequence, operator
 
 MOST_PARTS = 10_000  # Maximum number of tensors that one tensor can be split into.
 

@@ -6,7 +6,7 @@ import math
 
 from ..._core import Tensor, bool_, int64
 from ...errors import GraphError, ShapeError
-from .._registry import Node, Results, operator
+from ..building.node import Node, Results, operator
 
 
 @operator("Reshape", upto=25)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..._core import Tensor, float64
 from ...errors import ShapeError
-from .._registry import Node, Results, operator
-from ._compose import cast, counted
+from ..building.node import Node, Results, operator
+from ._compose import counted
 from .shapes import padded
 
 _WINDOWS = {  # Coefficients a of the window a[0] - a[1] cos(2 pi n / N) + a[2] cos(4 pi n / N), where n is the index.
@@ -25,7 +25,7 @@ def window(node: Node) -> Results:
     size = int(node.scalar(0, 0))
     count = size if node.attribute("periodic", 1) else size - 1
     phase = 2 * math.pi * counted(size) / max(count, 1)
-    values = sum((-1) ** k * a * np.cos(k * phase) for k, a in enumerate(_WINDOWS[node.op]))
+    values = sum((-1) ** k * a * np.cos(k * phase) for k, a in enumerate(_WINDOWS[node.name]))
     return node.g.constant(np.asarray(values, np.float64), dtype=node.dtype_attribute("output_datatype", 1))
 
 
@@ -38,7 +38,7 @@ def _transform(node: Node, x: Tensor, axis: int, length: int | None, inverse: bo
     g, dtype, rank = node.g, x.dtype, node.rank(x)
     if axis == rank - 1:
         raise ShapeError("axis must not be the last axis, which holds real and imaginary parts")
-    x = cast(node, x, float64)
+    x = node.cast(x, float64)
     # Compute in float64, because values that cancel then stay close to zero.
     x = x if length is None else _of_length(node, x, axis, length)
     parts = [g.squeeze(part, [rank - 1]) for part in g.split(x, node.size(x, rank - 1), rank - 1)]
@@ -50,7 +50,7 @@ def _transform(node: Node, x: Tensor, axis: int, length: int | None, inverse: bo
         y = g.fast_fourier_transform(z, axis, inverse=inverse, scaling=scaling)
         length = node.size(x, axis) if onesided and length is None else length
         y = g.slice_axis(y, axis, 0, length // 2 + 1) if onesided and length is not None else y
-    return cast(node, g.stack([g.real_part(y), g.imaginary_part(y)], rank - 1), dtype)
+    return node.cast(g.stack([g.real_part(y), g.imaginary_part(y)], rank - 1), dtype)
 
 
 def _of_length(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
@@ -76,11 +76,11 @@ def fourier_transform(node: Node) -> Results:
 def _from_half(node: Node, x: Tensor, axis: int, length: int) -> Tensor:
     """Return the inverse of a one-sided Fourier transform, which holds half of the spectrum of a real signal."""
     g, rank = node.g, node.rank(x)
-    half = _of_length(node, cast(node, x, float64), axis, length // 2 + 1)
+    half = _of_length(node, node.cast(x, float64), axis, length // 2 + 1)
     real, imaginary = (g.squeeze(part, [rank - 1]) for part in g.split(half, 2, rank - 1))
     z, odd = g.complex_tensor(real, imaginary), bool(length % 2)
     y = g.hermitean_to_real_fft(z, axis, inverse=True, scaling="size", round_to_odd_hermitean=odd)
-    return cast(node, g.expand_dims(y, rank - 1), x.dtype)
+    return node.cast(g.expand_dims(y, rank - 1), x.dtype)
 
 
 @operator("STFT", upto=17)

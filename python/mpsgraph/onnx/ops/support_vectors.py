@@ -13,8 +13,8 @@ import numpy as np
 
 from ..._core import Tensor, float32, int32
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node, Results, operator
-from ._compose import cast, folded
+from ..building.node import Node, Results, operator
+from ._compose import folded
 from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed
 from .linear import matmul
 
@@ -62,7 +62,7 @@ def _vectors(node: Node, count: int) -> np.ndarray:
 
 @operator("SVMRegressor", upto=1, domain=ML)
 def support_vector_regressor(node: Node) -> Results:
-    g, x = node.g, cast(node, rows_of(node), float32)
+    g, x = node.g, node.cast(rows_of(node), float32)
     coefficients, rho, count = _numbers(node, "coefficients"), _numbers(node, "rho"), node.attribute("n_supports", 0)
     near = _kernels(node, x, _vectors(node, count)) if count else x  # Without support vectors, the model is linear.
     if not count:
@@ -75,7 +75,7 @@ def support_vector_regressor(node: Node) -> Results:
 
 @operator("SVMClassifier", upto=1, domain=ML)
 def support_vector_classifier(node: Node) -> Results:
-    g, x, transform = node.g, cast(node, rows_of(node), float32), transform_of(node)
+    g, x, transform = node.g, node.cast(rows_of(node), float32), transform_of(node)
     numbers, names = labels_of(node, "classlabels_ints")
     sizes: list[int] = node.attribute("vectors_per_class", [])
     classes = len(sizes)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ..._core import Tensor, float32
 from ...errors import GraphError
-from .._registry import TRAINING, Node, Results, operator
-from ._compose import cast
+from ..building.node import TRAINING, Node, Results, operator
 
 
 def _groups(node: Node, kinds: int) -> list[list[Tensor]]:
@@ -31,7 +30,7 @@ def _by_kind(results: Sequence[Sequence[Tensor]]) -> list[Tensor]:
 @operator("Adagrad", upto=1, domain=TRAINING)
 def adagrad(node: Node) -> Results:
     g, count = node.g, node.tensor(1)
-    decayed = g.addition(g.multiplication(cast(node, count, float32), node.attribute("decay_factor", 0.0)), 1.0)
+    decayed = g.addition(g.multiplication(node.cast(count, float32), node.attribute("decay_factor", 0.0)), 1.0)
     rate = g.division(node.tensor(0), decayed)
     results = []
     for x, gradient, squares in zip(*_groups(node, 3), strict=True):
@@ -64,7 +63,7 @@ def momentum(node: Node) -> Results:
 
 @operator("Adam", upto=1, domain=TRAINING)
 def adam(node: Node) -> Results:
-    g, rate, count = node.g, node.tensor(0), cast(node, node.tensor(1), float32)
+    g, rate, count = node.g, node.tensor(0), node.cast(node.tensor(1), float32)
     alpha, beta = node.attribute("alpha", 0.9), node.attribute("beta", 0.999)
 
     def left(decay: float) -> Tensor:

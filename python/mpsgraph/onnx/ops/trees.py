@@ -17,8 +17,7 @@ import numpy as np
 
 from ..._core import Tensor, float32, float64, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
-from .._registry import Node, Results, operator
-from ._compose import cast
+from ..building.node import Node, Results, operator
 from ._scores import ML, labelled, labels_of, rows_of, transform_of, transformed, with_other_class
 
 MOST_WEIGHTS = 2**28  # Maximum number of nodes times the number of targets.
@@ -256,7 +255,7 @@ def tree_ensemble_regressor(node: Node) -> Results:
     base = _floats(node, "base_values")
     if base is not None and base.size:
         y = g.addition(y, g.constant(base.astype(y.dtype.numpy)))
-    return cast(node, transformed(node, y, transform_of(node)), float32)
+    return node.cast(transformed(node, y, transform_of(node)), float32)
 
 
 @operator("TreeEnsembleClassifier", upto=5, domain=ML)
@@ -276,7 +275,7 @@ def tree_ensemble_classifier(node: Node) -> Results:
         y = g.addition(y, g.constant(base.astype(y.dtype.numpy))) if base.size else y
         place = g.squeeze(g.reduction_arg_maximum(y, 1), [1])
         y = transformed(node, y, transform)
-    return [labelled(node, place, numbers, names), cast(node, y, float32)]
+    return [labelled(node, place, numbers, names), node.cast(y, float32)]
 
 
 def _of_two(node: Node, y: Tensor, forest: Forest, base: np.ndarray, transform: str) -> tuple[Tensor, Tensor]:

@@ -10,8 +10,8 @@ import numpy as np
 from ..._core import Tensor, float64, int64
 from ...errors import GraphError, ShapeError, UnsupportedError
 from ...interchange.data_dependent import DataDependent
-from .._registry import Node, Results, operator
-from ._compose import cast, counted, in_float32
+from ..building.node import Node, Results, operator
+from ._compose import counted
 
 MOST_ELEMENTS = 2**31  # Maximum number of elements of a value whose size is stored in the file.
 
@@ -108,9 +108,9 @@ def _range_as_told(node: Node) -> Tensor:
     wide = [g.cast(x, float64) for x in (start, limit, delta)]
     steps = g.ceil(g.division(g.subtraction(wide[1], wide[0]), wide[2]))
     count = g.reshape(g.cast(g.maximum(steps, 0.0), int64), (1,))
-    index = g.cast(g.coordinate_along_axis(0, count), in_float32(node, start).dtype)
-    values = g.addition(in_float32(node, start), g.multiplication(index, in_float32(node, delta)))
-    return cast(node, values, start.dtype)
+    index = g.cast(g.coordinate_along_axis(0, count), node.in_float32(start).dtype)
+    values = g.addition(node.in_float32(start), g.multiplication(index, node.in_float32(delta)))
+    return node.cast(values, start.dtype)
 
 
 @operator("EyeLike", upto=22)

@@ -12,9 +12,9 @@ from . import (  # noqa: F401
     gradients,
     grouped,
     linear,
+    linear_algebra,
     losses,
     normalizations,
-    polynomials,
     pooling,
     primitives,
     random,
@@ -27,10 +27,5 @@ from . import (  # noqa: F401
     special,
 )
 from ._table import Call, dtype_of, function_of, known_operations
-from .linear_algebra import (  # noqa: F401
-    decompositions,
-    eigenvalues,
-    solutions,
-)
 
 __all__ = ["Call", "dtype_of", "function_of", "known_operations"]

@@ -45,26 +45,6 @@ def weight_norm_backward(incoming: Any, v: Any, scale: Any, norms: Any, dim: int
     return to_v, along / norms
 
 
-@composed("linalg_pinv")
-def pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """Compute the pseudoinverse of a matrix from its singular values and vectors.
-
-    Singular values count as zero if they are at most `atol`, or at most `rtol` times the largest one.
-    """
-    if not x.numel():
-        return torch.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtype=x.dtype)
-    if hermitian:  # As in PyTorch, only the lower half of a Hermitian matrix is read.
-        x = torch.tril(x) + torch.tril(x, -1).mT
-    if rtol is None:
-        rtol = 0.0 if atol is not None else max(x.shape[-2:]) * torch.finfo(x.dtype).eps
-    atol = 0.0 if atol is None else atol
-    u, s, vh = torch.ops.aten._linalg_svd(x, False, True)
-    rtol, atol = (t.unsqueeze(-1) if isinstance(t, torch.Tensor) else t for t in (rtol, atol))
-    least = torch.maximum(torch.zeros_like(s[..., :1]) + atol, s[..., :1] * rtol)
-    inverse = torch.where(s > least, 1 / torch.where(s > least, s, torch.ones_like(s)), torch.zeros_like(s))
-    return vh.mT @ (inverse.unsqueeze(-1) * u.mT)
-
-
 @composed("logit_backward")
 def logit_backward(incoming: Any, x: Any, eps: float | None = None) -> Any:
     slope = incoming / (x * (1 - x))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Tensor
+from ...numpy import _formulas as f
 from . import elementwise, reductions, shapes
 from ._table import _FUNCTIONS, Call, prims, shape_of
 
@@ -117,19 +118,12 @@ def _without_nan(call: Call, x: Tensor, y: Tensor, function: Any) -> Tensor:
 
 @prims("cbrt")
 def cbrt(call: Call, x: Tensor) -> Tensor:
-    return call.g.sign(x) * call.g.power(call.g.absolute(x), call.cast(1 / 3, x.dtype))
+    return f.cbrt(call.g, x)
 
 
 @prims("hypot")
 def hypot(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Compute hypot, sqrt(x^2 + y^2). Both operands are divided by the larger one, because its square might
-    overflow.
-    """
-    g, (a, b) = call.g, (call.g.absolute(v) for v in (x, y))
-    most, least = g.maximum(a, b), g.minimum(a, b)
-    plain = g.logical_or(g.equal(most, 0.0), g.is_infinite(most))
-    ratio = g.select(plain, call.cast(0.0, x.dtype), least / g.select(plain, call.cast(1.0, x.dtype), most))
-    return most * g.square_root(g.square(ratio) + 1.0)
+    return f.hypot(call.g, x, y)
 
 
 @prims("frexp")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core import Tensor, int32
+from ...numpy import special
 from ._table import Call, aten, shape_of
 from .elementwise import maximum, minimum
 
@@ -98,13 +99,7 @@ def std(call: Call, x: Tensor, axes: Any = None, *others: Any, correction: Any =
 
 @aten("logsumexp")
 def logsumexp(call: Call, x: Tensor, axes: Axes, keep: bool = False) -> Tensor:
-    g, places = call.g, _axes(x, axes)
-    if not x.shape:
-        return x
-    most = g.reduction_maximum(x, places)
-    most = g.select(g.is_finite(most), most, call.cast(0.0, x.dtype))
-    total = g.logarithm(g.reduction_sum(g.exponent(x - most), places)) + most
-    return g.reshape(total, call.shape)
+    return special.logsumexp(x, axis=_axes(x, axes) if x.shape else None)
 
 
 def _arg(method: str) -> Callable[..., Tensor]:

@@ -1,7 +1,4 @@
-"""The table of special functions, whose formulas are in mpsgraph.numpy.special.
-
-Operands in float16 and bfloat16 are computed in float32.
-"""
+"""The table of special functions, which mpsgraph.numpy.special computes."""
 
 from __future__ import annotations
 
@@ -9,66 +6,70 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core import Tensor, float32
-from ...numpy._formulas import sinc
-from ...numpy.special import _bessel as b
-from ...numpy.special import _error_function as e
-from ...numpy.special import _gamma as gm
+from ...numpy import special
+from ...numpy.special import _polynomials as p
+from ...numpy.special._gamma import polygamma_of
 from ._table import Call, aten, prims
 
-Formula = Callable[..., Tensor]
-full = e.full
+# Maps functions of mpsgraph.numpy.special to ATen operations; "prims." marks operations of the prims namespace.
+FUNCTIONS = {
+    "airy_ai": "special_airy_ai",
+    "digamma": "digamma special_digamma special_psi prims.digamma",
+    "entr": "special_entr",
+    "erfc": "erfc special_erfc prims.erfc",
+    "erfcx": "special_erfcx prims.erfcx",
+    "erfinv": "erfinv special_erfinv prims.erf_inv",
+    "gammainc": "igamma special_gammainc prims.igamma",
+    "gammaincc": "igammac special_gammaincc prims.igammac",
+    "gammaln": "lgamma special_gammaln prims.lgamma",
+    "i0": "i0 special_i0 special_modified_bessel_i0 prims.bessel_i0",
+    "i0e": "special_i0e prims.bessel_i0e",
+    "i1": "i1 special_i1 special_modified_bessel_i1 prims.bessel_i1",
+    "i1e": "special_i1e prims.bessel_i1e",
+    "j0": "special_bessel_j0 prims.bessel_j0",
+    "j1": "special_bessel_j1 prims.bessel_j1",
+    "k0": "special_modified_bessel_k0",
+    "k0e": "special_scaled_modified_bessel_k0",
+    "k1": "special_modified_bessel_k1",
+    "k1e": "special_scaled_modified_bessel_k1",
+    "log_ndtr": "special_log_ndtr",
+    "ndtr": "special_ndtr",
+    "ndtri": "special_ndtri prims.ndtri",
+    "sinc": "sinc special_sinc",
+    "spherical_j0": "special_spherical_bessel_j0 prims.spherical_bessel_j0",
+    "y0": "special_bessel_y0",
+    "y1": "special_bessel_y1",
+    "zeta": "special_zeta prims.zeta",
+}
+POLYNOMIALS = {
+    "hermite_polynomial_h": p.hermite_h,
+    "hermite_polynomial_he": p.hermite_he,
+    "laguerre_polynomial_l": p.laguerre,
+    "legendre_polynomial_p": p.legendre,
+    **{f"chebyshev_polynomial_{kind}": p.chebyshev(kind) for kind in "tuvw"},
+    **{f"shifted_chebyshev_polynomial_{kind}": p.chebyshev(kind, shifted=True) for kind in "tuvw"},
+}
 
 
-def special(*names: str, primitive: str = "") -> Callable[[Formula], Formula]:
-    """Return a decorator that registers a formula as the translation of ATen operations.
+def _enter(names: str, function: Callable[..., Tensor]) -> None:
+    """Register a function of operands, or a formula over a graph, for all names."""
 
-    The formula is called with the graph and the operands. These are converted to the dtype of the result, or to float32
-    if it has 16 bits.
-    """
+    def translated(call: Call, *operands: Any) -> Tensor:
+        kind = float32 if call.dtype.itemsize == 2 else call.dtype
+        wide = [call.cast(x, kind) for x in operands]
+        return call.cast(function(call.g, *wide) if function in POLYNOMIALS.values() else function(*wide), call.dtype)
 
-    def enter(formula: Formula) -> Formula:
-        def translated(call: Call, *operands: Any) -> Tensor:
-            kind = float32 if call.dtype.itemsize == 2 else call.dtype
-            return call.cast(formula(call.g, *(call.cast(x, kind) for x in operands)), call.dtype)
-
-        aten(*names)(translated)
-        if primitive:
-            prims(primitive)(translated)
-        return formula
-
-    return enter
+    for name in names.split():
+        (prims if name.startswith("prims.") else aten)(name.removeprefix("prims."))(translated)
 
 
-special("special_erfcx", primitive="erfcx")(e.erfcx)
-special("erfc", "special_erfc", primitive="erfc")(e.erfc)
-special("erfinv", "special_erfinv", primitive="erf_inv")(e.erfinv)
-special("special_ndtri", primitive="ndtri")(e.ndtri)
-special("special_ndtr")(e.ndtr)
-special("special_log_ndtr")(e.log_ndtr)
-special("special_entr")(e.entr)
-special("sinc", "special_sinc")(sinc)
-special("lgamma", "special_gammaln", primitive="lgamma")(gm.lgamma)
-special("digamma", "special_digamma", "special_psi", primitive="digamma")(gm.digamma)
-special("special_zeta", primitive="zeta")(gm.zeta)
-special("igamma", "special_gammainc", primitive="igamma")(gm.igamma)
-special("igammac", "special_gammaincc", primitive="igammac")(gm.igammac)
-special("special_bessel_j0", primitive="bessel_j0")(b.j0)
-special("special_bessel_j1", primitive="bessel_j1")(b.j1)
-special("special_bessel_y0")(b.y0)
-special("special_bessel_y1")(b.y1)
-special("special_i0e", primitive="bessel_i0e")(b.i0e)
-special("special_i1e", primitive="bessel_i1e")(b.i1e)
-special("i0", "special_i0", "special_modified_bessel_i0", primitive="bessel_i0")(b.i0)
-special("i1", "special_i1", "special_modified_bessel_i1", primitive="bessel_i1")(b.i1)
-special("special_modified_bessel_k0")(b.k0)
-special("special_modified_bessel_k1")(b.k1)
-special("special_scaled_modified_bessel_k0")(b.k0e)
-special("special_scaled_modified_bessel_k1")(b.k1e)
-special("special_spherical_bessel_j0", primitive="spherical_bessel_j0")(b.spherical_j0)
-special("special_airy_ai")(b.airy_ai)
+for _name, _names in FUNCTIONS.items():
+    _enter(_names, getattr(special, _name))
+for _name, _formula in POLYNOMIALS.items():
+    _enter(f"special_{_name}", _formula)
 
 
 @aten("polygamma", "special_polygamma")
 def polygamma(call: Call, n: int, x: Tensor) -> Tensor:
     x = call.cast(x, float32 if call.dtype.itemsize == 2 else call.dtype)
-    return call.cast(gm.polygamma_of(call.g, n, x), call.dtype)
+    return call.cast(polygamma_of(call.g, n, x), call.dtype)

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto
 
-from .._core import Block, DType, Operation, Tensor
-from .._dtypes import as_dtype, constant_data
-from ..errors import GraphError
-from ..graph import Graph
-from ._files import type_of
+from ..._core import Block, DType, Operation, Tensor
+from ..._dtypes import as_dtype, constant_data
+from ...errors import GraphError
+from ...graph import Graph
+from ..reading.files import type_of
 
 KEY = "mpsgraph.graph"
 _VERSION = 1

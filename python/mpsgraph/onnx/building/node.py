@@ -1,4 +1,4 @@
-"""The operator registry, and the view of a node that translation functions receive.
+"""The registry of ONNX operators, and the view of a node that translation functions receive.
 
 `@operator("Relu", upto=14)` registers a function that translates a node into graph operations. The function covers all
 versions of the operator up to `upto`; newer versions are rejected. If the function needs a tensor's value while the
@@ -19,14 +19,16 @@ from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from .. import _core
-from .._core import DType, Tensor
-from ..errors import Error, GraphError, ShapeError, UnsupportedError
-from ..graph import Graph
-from ..interchange.data_dependent import DataDependent, ValueOfLoop
-from ..numpy._sizes import Sizes
-from ._files import dtype_of
-from ._standard import REQUIRED
+from ... import _core
+from ..._core import DType, Tensor
+from ...errors import GraphError, ShapeError, UnsupportedError
+from ...graph import Graph
+from ...interchange.data_dependent import DataDependent, ValueOfLoop
+from ...interchange.node_view import NodeView
+from ...interchange.registry import Registry
+from ...numpy._sizes import Sizes
+from ..reading.files import dtype_of
+from ..reading.standard import REQUIRED
 
 Results: TypeAlias = "Tensor | TensorSequence | Sequence[Tensor | TensorSequence | None]"
 Function: TypeAlias = "Callable[[Node], Results]"
@@ -36,32 +38,8 @@ TRAINING = "ai.onnx.preview.training"
 _HINTS = ("consumed_inputs",)  # Memory hints of opset 1, which never affect results.
 MICROSOFT = "com.microsoft"  # Domain of the fused operators that ONNX Runtime's optimizer writes.
 OF_RUNTIME = ("SimplifiedLayerNormalization",)  # Operators that ONNX Runtime adds to the standard ONNX domain.
-_FUNCTIONS: dict[tuple[str, str], tuple[int, Function]] = {}
 
-
-def operator(*names: str, upto: int, domain: str = "") -> Callable[[Function], Function]:
-    """Return a decorator that registers a translation function for one or several operators."""
-
-    def enter(function: Function) -> Function:
-        for name in names:
-            _FUNCTIONS[domain, name] = upto, function
-        return function
-
-    return enter
-
-
-def function_of(domain: str, name: str, version: int) -> Function | None:
-    """Return the translation of an operator, or None if its version is newer than supported.
-
-    `version` is the operator's own version, not the opset.
-    """
-    upto, function = _FUNCTIONS.get((domain, name), (0, None))
-    return function if version <= upto else None
-
-
-def newest_version(domain: str, name: str) -> int:
-    """Return the newest supported version of an operator, or 0 if it is not supported."""
-    return _FUNCTIONS.get((domain, name), (0, None))[0]
+operator: Registry[Function] = Registry("ONNX operator")
 
 
 def known_operators() -> list[tuple[str, str, int]]:
@@ -75,7 +53,7 @@ def known_operators() -> list[tuple[str, str, int]]:
         >>> ("", "Relu") in {(domain, name) for domain, name, version in operators}
         True
     """
-    return sorted((domain, name, upto) for (domain, name), (upto, _) in _FUNCTIONS.items())
+    return operator.versions()
 
 
 def lowered(function: Function, node: Node, known: Mapping[str, Any] | None) -> Results:
@@ -104,15 +82,8 @@ class TensorSequence:
     tensors: tuple[Tensor, ...]
 
 
-class InNode(Exception):
-    """Wraps an error whose message already names the node, so that outer nodes do not add their names."""
-
-    def __init__(self, error: Error) -> None:
-        self.error = error
-
-
 class Import(Protocol):
-    """The methods of the importer that translation functions may call. `Importer` in importer.py implements them."""
+    """The methods of `NodeImporter` that translation functions may call."""
 
     graph: Graph
 
@@ -171,22 +142,23 @@ class Import(Protocol):
         """
 
 
-class Node(Sizes):
+class Node(NodeView, Sizes):
     """A node of an ONNX model, as passed to its translation function: operands, attributes, and the target graph."""
+
+    prefix = None
 
     def __init__(
         self,
         importer: Import,
-        op: str,
+        name: str,
         version: int,
         inputs: list[str],
         outputs: list[str],
         attributes: dict[str, Any],
     ) -> None:
-        self.importer, self.op, self.version = importer, op, version
+        super().__init__(importer.graph, name)
+        self.importer, self.version = importer, version
         self.inputs, self.outputs, self._attributes = inputs, outputs, attributes
-        self._asked: set[str] = set()  # Attributes that the translation function has read.
-        self.g: Graph = importer.graph
 
     # --- operands --------------------------------------------------------------------------------------------------
 
@@ -288,7 +260,7 @@ class Node(Sizes):
         Raises GraphError if the attribute is missing and has no default, or if its type differs from that of the
         default.
         """
-        self._asked.add(name)
+        self._read.add(name)
         value = self._attributes.get(name, default)
         if value is ...:
             raise GraphError(f"required attribute {name} is missing")
@@ -301,17 +273,13 @@ class Node(Sizes):
 
     def attributes(self) -> dict[str, Any]:
         """Return all attributes, keyed by name."""
-        self._asked.update(self._attributes)
+        self._read.update(self._attributes)
         return dict(self._attributes)
 
     def has_attribute(self, name: str) -> bool:
         """Return whether the node has an attribute."""
-        self._asked.add(name)
+        self._read.add(name)
         return name in self._attributes
-
-    def without_effect(self, *names: str) -> None:
-        """Mark attributes as read, because they have no effect in combination with the node's other attributes."""
-        self._asked.update(names)
 
     def require_all_asked(self, known: Mapping[str, Any] | None) -> None:
         """Raise an error if the node has a non-default attribute that the translation function did not read.
@@ -320,15 +288,16 @@ class Node(Sizes):
         `known` is None, any unread attribute raises GraphError. Otherwise an unread non-default attribute raises
         UnsupportedError.
         """
-        for name, value in self._attributes.items():
-            if name in self._asked or name in _HINTS:
+        for name in self.unread(self._attributes):
+            if name in _HINTS:
                 continue
+            value = self._attributes[name]
             if known is None:
-                asked = ", ".join(sorted(self._asked)) or "none"
-                raise GraphError(f"unknown attribute '{name}'; the attributes supported for {self.op} are: {asked}")
+                asked = ", ".join(sorted(self._read)) or "none"
+                raise GraphError(f"unknown attribute '{name}'; the attributes supported for {self.name} are: {asked}")
             if not _is_default(value, known.get(name, REQUIRED)):
                 raise UnsupportedError(
-                    f"attribute '{name}' of {self.op}-{self.version}: value {value!r} is not supported by mpsgraph"
+                    f"attribute '{name}' of {self.name}-{self.version}: value {value!r} is not supported by mpsgraph"
                 )
 
     def ints_attribute_or_operand(self, name: str, i: int) -> list[int] | None:

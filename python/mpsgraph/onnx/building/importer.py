@@ -14,22 +14,19 @@ from typing import Any, TypeAlias
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from .._core import DType, Tensor
-from ..errors import Error, GraphError, ShapeError, UnsupportedError
-from ..graph import Graph
-from ..interchange.custom_operators import errors_of_users
-from ..interchange.data_dependent import DataDependent, Trainable, chooser
-from ..interchange.known_values import Known
-from ._description import Rebuilt, constants_in, description_of
-from ._files import NONSENSE, Tensors, input_type, is_narrow, nonsense, sense
-from ._functions import Functions
-from ._registry import InNode, Node, TensorSequence, lowered
-from ._weights import buffers_of, states_of, weights_in_constants
-from .export import written_kinds
+from ..._core import DType, Tensor
+from ...errors import Error, GraphError, UnsupportedError
+from ...interchange.data_dependent import Trainable
+from ...interchange.importer import MALFORMED, Importer
+from ..export import written_kinds
+from ..reading.files import Tensors, input_type, is_narrow
+from ..reading.functions import Functions
+from ..reading.weights import buffers_of, states_of, weights_in_constants
+from ..rebuilding.original_graph import Rebuilt, constants_in, description_of
+from .node import Node, TensorSequence, lowered
 
 # The argument is the index of the assumption, counted in node order.
 Assumptions: TypeAlias = "Callable[[int], bool | None]"
-MOST_NODES = 300_000  # Maximum number of nodes to translate, including those of functions and repeated subgraphs.
 
 # Field names by attribute type. Looking up the enum members in the onnx package on each access is slow.
 _SINGLE = {AttributeProto.FLOAT: "f", AttributeProto.INT: "i", AttributeProto.GRAPH: "g"}
@@ -76,8 +73,10 @@ Value: TypeAlias = Tensor | Initialiser | TensorSequence
 Scope: TypeAlias = dict[str, Value]
 
 
-class Importer:
-    """Imports an ONNX model once, optionally with fixed values or shapes for some inputs."""
+class NodeImporter(Importer):
+    """Imports the nodes of an ONNX model, which are in topological order."""
+
+    format = "onnx"
 
     def __init__(
         self,
@@ -89,37 +88,22 @@ class Importer:
         shapes: Mapping[str, Sequence[int]] | None = None,
         assumptions: Assumptions = lambda number: None,
     ) -> None:
-        self.graph = Graph()
-        self.inputs: dict[str, Tensor] = {}
-        self.outputs: dict[str, Tensor] = {}
-        self.parameters: dict[str, Tensor] = {}
-        # Maps output names to the labels of a classifier's columns or class indices.
-        self.classes: dict[str, list[Any]] = {}
-        self._classes_of: dict[Tensor, list[Any]] = {}
+        super().__init__(trainable, values, shapes)
         self._model, self._tensors, self._functions = model, tensors, functions
-        self._trains = chooser(trainable)
-        self._values, self._shapes = dict(values or {}), dict(shapes or {})
         self._scopes: list[Scope] = []  # The innermost scope is last. A function's scope hides all outer scopes.
         self._first_visible = [0]
         self._references: list[dict[str, Any]] = [{}]  # Attributes of the functions being expanded, innermost last.
         self._opsets: list[Mapping[str, int]] = [functions.opsets]
-        # Constants created from initializers and shapes, one dictionary per nested block.
-        self._constants: list[dict[Initialiser | tuple[int, ...], Tensor]] = [{}]
-        self._known = Known(self.graph, self.inputs)
         self._weights: frozenset[str] = frozenset()
         self._buffers: frozenset[str] = frozenset()
         self._states: dict[str, str] = {}
-        self._lowered = 0
         self._assumptions = assumptions
         self.assumed = 0  # Number of axes assumed to have size 1.
 
     def run(self) -> None:
-        """Build the graph.
-
-        Raises DataDependent if its structure depends on input values. Errors raised by individual nodes are passed on.
-        """
+        """Add the operations of the model to the graph."""
         graph = self._model.graph
-        self._refuse_too_large(self._functions.expanded(graph))
+        self.refuse_too_large(self._functions.expanded(graph))
         scope: Scope = {}
         self._scopes.append(scope)
         self._enter_initialisers(graph, scope)
@@ -140,18 +124,6 @@ class Importer:
         for info in graph.output:
             self.outputs[info.name] = self.tensor(info.name)
         self._assign_states()
-        for name, y in self.outputs.items():
-            while y not in self._classes_of and y.operation.kind == "identity":
-                y = y.operation.inputs[0]
-            if y in self._classes_of:
-                self.classes[name] = self._classes_of[y]
-
-    def _refuse_too_large(self, nodes: int) -> None:
-        if nodes > MOST_NODES:
-            raise GraphError(
-                f"[onnx] the model must expand to at most {MOST_NODES} nodes, including functions and loops, but has "
-                "more"
-            )
 
     def _rebuild(self, description: Mapping[str, Any]) -> None:
         """Rebuild the graph that the file was exported from, given its description in the file."""
@@ -184,10 +156,6 @@ class Importer:
         results = g.control_dependency(updates, lambda: [g.identity(tensor) for tensor in self.outputs.values()])
         self.outputs = dict(zip(self.outputs, results, strict=True))
 
-    def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """Record the labels for the columns of a classifier's scores or for the class indices it returns."""
-        self._classes_of[tensor] = list(labels)
-
     def _enter_initialisers(self, graph: GraphProto, scope: Scope) -> None:
         if graph.sparse_initializer:
             raise UnsupportedError(
@@ -201,10 +169,7 @@ class Importer:
 
     def _input(self, info: ValueInfoProto) -> Tensor:
         dtype, shape = input_type(info)
-        if info.name in self._values:
-            return self.graph.constant(self._values[info.name], dtype=dtype)
-        self.inputs[info.name] = self.graph.placeholder(self._shapes.get(info.name, shape), dtype, info.name)
-        return self.inputs[info.name]
+        return self.input(info.name, dtype, shape)
 
     # --- names -----------------------------------------------------------------------------------------------------
 
@@ -233,17 +198,17 @@ class Importer:
     def _materialise(self, initialiser: Initialiser, trainable: bool) -> Tensor:
         if initialiser.variable is not None:
             return initialiser.variable
-        for made in self._constants:
-            if initialiser in made:
-                return made[initialiser]
         array, dtype = initialiser.elements
         name = initialiser.name
         weight = dtype.is_float and array.ndim > 0 and not initialiser.fixed
         if (weight and self._varies(name)) or name in self._states:
             initialiser.variable = self._variable(initialiser, trainable)
             return initialiser.variable
-        tensor = self.graph.constant(array, dtype=dtype, name=name or None)
-        self._constants[-1][initialiser] = tensor
+        return self.constant_of(initialiser, lambda: self._constant(initialiser))
+
+    def _constant(self, initialiser: Initialiser) -> Tensor:
+        array, dtype = initialiser.elements
+        tensor = self.graph.constant(array, dtype=dtype, name=initialiser.name or None)
         self._known.enter(tensor, array)
         return tensor
 
@@ -273,21 +238,6 @@ class Importer:
         """Return the ONNX element type of an initializer or a Constant node's tensor, or None for other tensors."""
         value = self.lookup(name)
         return value.proto.data_type if isinstance(value, Initialiser) else None
-
-    def value_of(self, tensor: Tensor) -> np.ndarray:
-        """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
-        return self._known.value_of(tensor)
-
-    def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """Evaluate a tensor as it would be if an axis of the tensor `source` had the given size.
-
-        Returns None if the tensor also depends on other unknown values.
-        """
-        return self._known.value_for_size(tensor, source, axis, size)
-
-    def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
-        return self._known.data_dependent_shape(tensor)
 
     def branches_differ(self, results: Sequence[Tensor]) -> bool:
         """Return whether the two branches of an `if` operation return different shapes for some sizes of the inputs.
@@ -333,19 +283,15 @@ class Importer:
 
     def _lower_nodes(self, nodes: Iterable[NodeProto]) -> None:
         for proto in nodes:
-            self._lowered += 1
-            self._refuse_too_large(self._lowered)
+            self.count_node()
             # Read each field once, because protobuf creates a new Python object for every access.
             op, outputs = proto.op_type, proto.output[:]
             place = described(op, proto.name, outputs)
             try:
                 self.graph.place = place
                 self._name_results(op, outputs, self._lower(proto, op, outputs))
-            except Error as error:
-                text = str(error)
-                raise InNode(error if place in text else type(error)(f"[onnx] {place}: {text}")) from error
-            except NONSENSE as error:
-                raise InNode(nonsense(place, error)) from error
+            except (Error, *MALFORMED) as error:
+                raise self.named(place, error) from error
 
     def _lower(self, proto: NodeProto, op: str, outputs: list[str]) -> Sequence[Value | None]:
         found = self._functions.find(proto.domain, op, proto.overload, self._opsets[-1])
@@ -444,72 +390,6 @@ class Importer:
         finally:
             self._scopes.pop()
             self._first_visible.pop()
-
-    def sizes(self, sizes: tuple[int, ...]) -> Tensor:
-        """Return an int64 constant that holds a shape, reusing the constant of an equal shape in the same block."""
-        for made in self._constants:
-            if sizes in made:
-                return made[sizes]
-        self._constants[-1][sizes] = tensor = self.graph.constant(np.array(sizes, np.int64))
-        return tensor
-
-    @contextmanager
-    def block(self) -> Any:
-        """Return a context manager for building a block. Constants created in the block are not visible outside."""
-        self._constants.append({})
-        try:
-            yield
-        finally:
-            self._constants.pop()
-
-
-def build(importer: Importer) -> Importer:
-    """Run an import. If an error is wrapped in an InNode exception, raise the error itself."""
-    try:
-        with errors_of_users(), sense("the model"):
-            importer.run()
-    except InNode as inside:
-        raise inside.error from inside.__cause__
-    finally:
-        importer.graph.place = None
-    return importer
-
-
-def build_assuming(importer: Callable[[Assumptions], Importer]) -> Importer:
-    """Run an import that assumes, if this is safe, that all conditionally squeezed axes have size 1.
-
-    An exported torch `squeeze` tests at run time whether an axis has size 1, so the rank of everything after it depends
-    on that test. Usually only one of the two ranks is compatible with the nodes that follow. To find out, the model is
-    first imported with all assumptions, and then once more for each assumption, with only this one reversed. The
-    assumptions are kept if each of these further imports fails with a shape error; otherwise none is made. `importer`
-    creates an Importer for a function that maps the index of an assumption, in node order, to its choice.
-
-    Raises DataDependent if the model is also valid when such an axis is kept, and the errors of individual nodes.
-    """
-    first = importer(lambda number: True)
-    try:
-        made = build(first)
-    except (Error, DataDependent):
-        if first.assumed == 0:
-            raise
-        return build(importer(lambda number: None))
-    for one in range(made.assumed):
-        try:
-            build(importer(lambda number, left=one: number != left))  # type: ignore[misc]
-        except (Error, DataDependent) as failure:
-            if _is_nonsense(failure):
-                continue
-        return build(importer(lambda number: None))
-    return made
-
-
-def _is_nonsense(failure: BaseException | None) -> bool:
-    """Return whether a failure is a ShapeError, or a DataDependent exception caused by one."""
-    while failure is not None:
-        if isinstance(failure, ShapeError) or (isinstance(failure, InNode) and isinstance(failure.error, ShapeError)):
-            return True
-        failure = failure.__context__ if isinstance(failure, DataDependent) else None
-    return False
 
 
 def described(op: str, name: str, outputs: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
-from ..errors import GraphError
+from ...errors import GraphError
 
 _ANY = range(16)
 _PLACES: dict[str, Iterable[int]] = {

@@ -1,4 +1,4 @@
-"""Translations of Chebyshev, Hermite, Laguerre and Legendre polynomials, where each element has its own degree.
+"""Chebyshev, Hermite, Laguerre and Legendre polynomials, where each element has its own degree.
 
 A loop runs the recurrence up to the largest degree. Elements keep their value once they have reached their degree.
 Chebyshev polynomials of high degree between -1 and 1 are computed from sines and cosines, as in PyTorch.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..._core import Tensor
 from ...graph import Graph
-from .special import full, special
+from ._error_function import full
 
 Step = Callable[[Graph, Tensor, Tensor, Tensor, Tensor], Tensor]
 """Function that computes one step of a polynomial recurrence, for k >= 1.
@@ -81,41 +81,29 @@ def _chebyshev(g: Graph, x: Tensor, n: Tensor, kind: str) -> Tensor:
     return g.select(g.equal(size, 1.0), edge, found)
 
 
-def _enter(kind: str) -> None:
-    special(f"special_chebyshev_polynomial_{kind}")(lambda g, x, n: _chebyshev(g, x, n, kind))
-    special(f"special_shifted_chebyshev_polynomial_{kind}")(lambda g, x, n: _chebyshev(g, x * 2.0 - 1.0, n, kind))
+def chebyshev(kind: str, shifted: bool = False) -> Callable[[Graph, Tensor, Tensor], Tensor]:
+    """Return the formula of the Chebyshev polynomials of a kind: t, u, v or w."""
+    return lambda g, x, n: _chebyshev(g, x * 2.0 - 1.0 if shifted else x, n, kind)
 
 
-for _kind in "tuvw":
-    _enter(_kind)
+def _hermite(g: Graph, x: Tensor, n: Tensor, first: Tensor, step: Step) -> Tensor:
+    """Return Hermite polynomials, or NaN above the largest degree that PyTorch computes."""
+    beyond = g.greater_than(n, 512.0 if x.dtype.itemsize == 8 else 128.0)
+    return g.select(beyond, full(g, math.nan, x), _recurrence(g, x, n, first, step, beyond))
 
 
-def _largest(g: Graph, x: Tensor, n: Tensor, found: Tensor) -> Tensor:
-    """Replace values of Hermite polynomials with NaN if the degree is larger than the largest one that PyTorch
-    computes.
-    """
-    limit = 512.0 if x.dtype.itemsize == 8 else 128.0
-    return g.select(g.greater_than(n, limit), full(g, math.nan, x), found)
-
-
-@special("special_hermite_polynomial_h")
 def hermite_h(g: Graph, x: Tensor, n: Tensor) -> Tensor:
-    beyond = g.greater_than(n, 512.0 if x.dtype.itemsize == 8 else 128.0)
-    return _largest(g, x, n, _recurrence(g, x, n, x * 2.0, lambda g, k, x, p, q: (x * q - k * p) * 2.0, beyond))
+    return _hermite(g, x, n, x * 2.0, lambda g, k, x, p, q: (x * q - k * p) * 2.0)
 
 
-@special("special_hermite_polynomial_he")
 def hermite_he(g: Graph, x: Tensor, n: Tensor) -> Tensor:
-    beyond = g.greater_than(n, 512.0 if x.dtype.itemsize == 8 else 128.0)
-    return _largest(g, x, n, _recurrence(g, x, n, x, lambda g, k, x, p, q: x * q - k * p, beyond))
+    return _hermite(g, x, n, x, lambda g, k, x, p, q: x * q - k * p)
 
 
-@special("special_laguerre_polynomial_l")
 def laguerre(g: Graph, x: Tensor, n: Tensor) -> Tensor:
     return _recurrence(g, x, n, 1.0 - x, lambda g, k, x, p, q: ((k * 2.0 + 1.0 - x) * q - k * p) / (k + 1.0))
 
 
-@special("special_legendre_polynomial_p")
 def legendre(g: Graph, x: Tensor, n: Tensor) -> Tensor:
     found = _recurrence(g, x, n, x, lambda g, k, x, p, q: ((k * 2.0 + 1.0) * x * q - k * p) / (k + 1.0))
     edge = g.select(g.greater_than(x, 0.0), full(g, 1, x), _sign(g, n))

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from .._core import DType
-from .._limits import file_bytes
-from .._narrow import signed, unpacked, widened
-from ..errors import Error, GraphError, UnsupportedError
-from ._elements import Elements, split
+from ..._core import DType
+from ..._limits import file_bytes
+from ..._narrow import signed, unpacked, widened
+from ...errors import Error, GraphError, UnsupportedError
+from .elements import Elements, split
 
 ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto
 LARGEST_FILE = 2**31 - 1  # Maximum size of a protocol buffer; larger models store their weights as external data.
@@ -157,26 +155,6 @@ def read_model(source: ModelLike) -> tuple[ModelProto, Tensors]:
 def type_of(dtype: DType) -> int | None:
     """Return ONNX's element type for a dtype, or None if ONNX does not have such a type."""
     return _NUMBERS.get(str(dtype))
-
-
-NONSENSE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""Exceptions that malformed model contents can cause in Python code."""
-
-
-def nonsense(place: str, error: BaseException) -> GraphError:
-    """Return the GraphError that reports an exception caused by malformed contents."""
-    return GraphError(f"[onnx] {place} is malformed: {type(error).__name__}: {error}")
-
-
-@contextmanager
-def sense(place: str) -> Iterator[None]:
-    """Convert exceptions caused by malformed contents to GraphError; mpsgraph's own errors pass through."""
-    try:
-        yield
-    except Error:
-        raise
-    except NONSENSE as error:
-        raise nonsense(place, error) from error
 
 
 def _regular_file(path: Path, limit: int) -> Path:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto
 
-from .._core import bfloat16
-from ..interchange.custom_operators import called
-from ._registry import Function, Node, Results
+from ..._core import bfloat16
+from ...interchange.custom_operators import called
+from .node import Function, Node, Results
 
 
 def translation(key: str, function: Callable[..., Any]) -> Function:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from .._core import DType, Tensor, float32
 from ..errors import GraphError, UnsupportedError
 from ..graph import Graph
 from ..interchange.data_dependent import DataDependent
+from ..interchange.node_view import NodeView
+from ..interchange.registry import Registry
 from ..numpy._sizes import Sizes
 from ._values import Fixed
 from ._wire import Message
@@ -25,7 +27,7 @@ from ._wire import Message
 Value: TypeAlias = "Tensor | Fixed | TensorList | State"
 Results: TypeAlias = "Value | Sequence[Value]"
 Function: TypeAlias = "Callable[[Call], Results]"
-_FUNCTIONS: dict[str, Function] = {}
+mil: Registry[Function] = Registry("MIL operation")
 _REQUIRED: Any = object()
 
 
@@ -46,22 +48,6 @@ class State:
         self.variable = variable
 
 
-def mil(*names: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers a translation function for one or several operations."""
-
-    def enter(function: Function) -> Function:
-        for name in names:
-            _FUNCTIONS[name] = function
-        return function
-
-    return enter
-
-
-def function_of(name: str) -> Function | None:
-    """Return the translation of an operation, or None if it is not supported."""
-    return _FUNCTIONS.get(name)
-
-
 def known_operations() -> list[str]:
     """Return the names of the MIL operations that can be imported.
 
@@ -72,7 +58,7 @@ def known_operations() -> list[str]:
         >>> "conv" in mg.coreml.known_operations()
         True
     """
-    return sorted([*_FUNCTIONS, "const"])
+    return sorted([*mil.known(), "const"])
 
 
 class Import(Protocol):
@@ -94,10 +80,10 @@ class Import(Protocol):
     def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
         """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
 
-    def block(self, block: Message, given: Sequence[Value]) -> list[Value]:
+    def nested(self, block: Message, given: Sequence[Value]) -> list[Value]:
         """Add the operations of a nested block at the current position and return its results."""
 
-    def scope(self) -> AbstractContextManager[Any]:
+    def block(self) -> AbstractContextManager[Any]:
         """Return a context manager for building a block. Constants created in the block are not visible outside."""
 
     def write(self, state: State, value: Tensor) -> None:
@@ -107,7 +93,7 @@ class Import(Protocol):
         """Record the class labels for a classifier's output of class indices or scores."""
 
 
-class Call(Sizes):
+class Call(NodeView, Sizes):
     """A MIL operation, as passed to its translation function.
 
     It provides the operands, keyed by parameter name, the declared results, and the graph to add operations to.
@@ -116,18 +102,13 @@ class Call(Sizes):
     def __init__(
         self,
         importer: Import,
-        op: str,
+        name: str,
         operands: dict[str, list[Value]],
         results: Sequence[tuple[DType | None, tuple[int, ...] | None]],
         blocks: Sequence[Message] = (),
     ) -> None:
-        self.importer, self.op, self.operands, self.results, self.blocks = importer, op, operands, results, blocks
-        self.g = importer.graph
-        self._asked: set[str] = set()
-
-    def refuse(self, why: str) -> NoReturn:
-        """Raise an UnsupportedError with the given reason and the name of the operation."""
-        raise UnsupportedError(f"{self.op}: {why}")
+        super().__init__(importer.graph, name)
+        self.importer, self.operands, self.results, self.blocks = importer, operands, results, blocks
 
     def data_dependent_shape(self, x: Tensor) -> DataDependent:
         """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
@@ -135,9 +116,9 @@ class Call(Sizes):
 
     def require_all_asked(self) -> None:
         """Raise UnsupportedError if the translation function has not read all parameters."""
-        missed = sorted(set(self.operands) - self._asked)
+        missed = sorted(self.unread(self.operands))
         if missed:
-            raise UnsupportedError(f"{self.op} has parameters that mpsgraph does not support: {', '.join(missed)}")
+            raise UnsupportedError(f"{self.name} has parameters that mpsgraph does not support: {', '.join(missed)}")
 
     @property
     def dtype(self) -> DType:
@@ -148,7 +129,7 @@ class Call(Sizes):
 
     def has(self, name: str) -> bool:
         """Return whether the operation has a parameter."""
-        self._asked.add(name)
+        self._read.add(name)
         return bool(self.operands.get(name))
 
     def operand(self, name: str) -> Value:
@@ -252,16 +233,3 @@ class Call(Sizes):
             if known is None:
                 raise
             return list(known)
-
-    # --- helpers ---------------------------------------------------------------------------------------------------
-
-    def cast(self, x: Tensor, dtype: DType) -> Tensor:
-        """Return x converted to a dtype, or x itself if it already has that dtype."""
-        return x if x.dtype == dtype else self.g.cast(x, dtype)
-
-    def widely(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Apply a function to x. For float16 and bfloat16, the function is computed in float32 and the result converted
-        back.
-        """
-        wide = self.cast(x, float32) if x.dtype.itemsize == 2 and x.dtype.is_float else x
-        return self.cast(function(wide), x.dtype)

@@ -14,13 +14,13 @@ from typing import Any
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from .._limits import count_input
-from ..errors import GraphError, UnsupportedError
-from ..interchange.custom_operators import Operators
-from ._custom import translation
-from ._files import is_known, is_readable, type_name
-from ._registry import OF_RUNTIME, Function, function_of, newest_version
-from ._standard import newest_opset, standard_operator
+from ..._limits import count_input
+from ...errors import GraphError, UnsupportedError
+from ...interchange.custom_operators import Operators
+from ..building.custom_operators import translation
+from ..building.node import OF_RUNTIME, Function, operator
+from .files import is_known, is_readable, type_name
+from .standard import newest_opset, standard_operator
 
 Opsets = Mapping[str, int]
 _STRINGS = "tensors of string"
@@ -89,13 +89,13 @@ class Functions:
             return Found(0, body=body, attributes=dict.fromkeys(stated))
         newest = newest_opset(domain)
         if newest is None or name in OF_RUNTIME:  # Operators outside the standard have a single version.
-            function = function_of(domain, name, 1) if opset else None
+            function = operator.get(name, domain, 1) if opset else None
             return None if function is None else Found(1, lower=function)
         described = standard_operator(domain, name)
         version = described.version(opset) if described and opset <= newest else None
         if described is None or version is None:
             return None
-        function = function_of(domain, name, version)
+        function = operator.get(name, domain, version)
         return None if function is None else Found(version, function, attributes=described.attributes(version))
 
     # --- size -----------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def _operator_name(node: NodeProto, opsets: Opsets) -> str:
     opset, newest, described = opsets[domain], newest_opset(domain), standard_operator(domain, node.op_type)
     if newest is not None and opset > newest:
         return f"operator {name} of opset {opset}: the newest opset known to mpsgraph is {newest}"
-    version, known = described.version(opset) if described else None, newest_version(domain, node.op_type)
+    version, known = described.version(opset) if described else None, operator.newest(node.op_type, domain)
     if version is not None and known:
         return f"operator {name} of opset {opset}, version {version}: the newest version supported is {known}"
     return f"operator {name} of opset {opset}"

@@ -1,0 +1,1 @@
+"""Building of a graph from the nodes of an ONNX model."""

@@ -1,0 +1,1 @@
+"""Rebuilding of a graph: as exported, from its description in the file, and under assumptions about sizes."""

@@ -1,0 +1,47 @@
+"""Imports of a model under assumptions about sizes that only a run could confirm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...errors import Error, ShapeError
+from ...interchange.data_dependent import DataDependent
+from ...interchange.importer import InNode
+from ..building.importer import Assumptions, NodeImporter
+
+
+def build_assuming(importer: Callable[[Assumptions], NodeImporter]) -> NodeImporter:
+    """Run an import that assumes, if this is safe, that all conditionally squeezed axes have size 1.
+
+    An exported torch `squeeze` tests at run time whether an axis has size 1, so the rank of everything after it depends
+    on that test. Usually only one of the two ranks is compatible with the nodes that follow. To find out, the model is
+    first imported with all assumptions, and then once more for each assumption, with only this one reversed. The
+    assumptions are kept if each of these further imports fails with a shape error; otherwise none is made. `importer`
+    creates an Importer for a function that maps the index of an assumption, in node order, to its choice.
+
+    Raises DataDependent if the model is also valid when such an axis is kept, and the errors of individual nodes.
+    """
+    first = importer(lambda number: True)
+    try:
+        made = first.built()
+    except (Error, DataDependent):
+        if first.assumed == 0:
+            raise
+        return importer(lambda number: None).built()
+    for one in range(made.assumed):
+        try:
+            importer(lambda number, left=one: number != left).built()  # type: ignore[misc]
+        except (Error, DataDependent) as failure:
+            if _is_nonsense(failure):
+                continue
+        return importer(lambda number: None).built()
+    return made
+
+
+def _is_nonsense(failure: BaseException | None) -> bool:
+    """Return whether a failure is a ShapeError, or a DataDependent exception caused by one."""
+    while failure is not None:
+        if isinstance(failure, ShapeError) or (isinstance(failure, InNode) and isinstance(failure.error, ShapeError)):
+            return True
+        failure = failure.__context__ if isinstance(failure, DataDependent) else None
+    return False
