@@ -148,6 +148,105 @@ def test_incompatible_engine_options_raise():
         mg.jax.Engine(data_axis="data")
 
 
+class Attention(nn.Module):
+    """Attention with 2 heads of 8 features, and one head for keys and values if they are shared; GELU behind it."""
+
+    def __init__(self, causal: bool, shared: bool) -> None:
+        self.causal, self.heads = causal, 1 if shared else 2
+        self.query, self.key, self.value = nn.Linear(16), nn.Linear(8 * self.heads), nn.Linear(8 * self.heads)
+        self.up, self.out = nn.Linear(32), nn.Linear(1100)
+
+    def forward(self, x: mg.Tensor) -> mg.Tensor:
+        g = x.graph
+        heads = [
+            g.transpose(g.reshape(layer(x), (-1, 12, count, 8)), (0, 2, 1, 3))
+            for layer, count in ((self.query, 2), (self.key, self.heads), (self.value, self.heads))
+        ]
+        seen = g.scaled_dot_product_attention(*heads, causal=self.causal)
+        y = g.reshape(g.transpose(seen, (0, 2, 1, 3)), (-1, 12, 16))
+        return self.out(nn.GELU()(self.up(y)))
+
+
+def attention_losses(causal: bool, shared: bool, **options: object) -> tuple[list[float], mg.Trainer]:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4, 12, 16)).astype(np.float32)
+    y = rng.integers(1100, size=(4, 12)).astype(np.int32)
+    made = mg.Trainer(
+        Attention(causal, shared), optimizer=mg.optim.Adam(1e-2), seed=3, precision="bfloat16", metrics=(), **options
+    )
+    return [float(made.train_step(x, y)) for _ in range(4)], made
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_that_stays_whole_trains_like_composed_attention_and_the_cpu_device(causal, shared):
+    whole, made = attention_losses(causal, shared, engine=mg.jax.Engine(attention="xla"))
+    (prepared,) = made._on_engine._prepared.values()
+    kinds = [operation.kind for operation in prepared.program.operations]
+    assert kinds.count("scaled_dot_product_attention") == kinds.count("scaled_dot_product_attention_gradient") == 1
+    composed, _ = attention_losses(causal, shared, engine=mg.jax.Engine(attention="composed"))
+    on_cpu, _ = attention_losses(causal, shared)
+    np.testing.assert_allclose(whole, composed, rtol=3e-3)
+    np.testing.assert_allclose(whole, on_cpu, rtol=3e-3)
+
+
+def test_attention_is_not_cudnns_without_a_gpu_and_unknown_kinds_raise():
+    if jax.devices()[0].platform == "cpu":
+        assert mg.jax.Engine().attention_implementation is None
+    with pytest.raises(mg.GraphError, match="attention must be one of auto, cudnn, xla, composed, got 'flash'"):
+        mg.jax.Engine(attention="flash")
+
+
+def test_backward_pass_computes_gelu_again_instead_of_storing_it_in_float32():
+    _, made = attention_losses(True, False, engine=mg.jax.Engine())
+    (prepared,) = made._on_engine._prepared.values()
+    kinds = [operation.kind for operation in prepared.program.operations]
+    arguments = prepared.arguments([np.float32(1e-2), np.zeros((4, 12, 16), np.float32), np.zeros((4, 12), np.int32)])
+    text = str(prepared.step.trace(*arguments).jaxpr)
+    assert text.count("= erf ") == 2 * kinds.count("erf") > 0
+    assert text.count("optimization_barrier") > 0
+
+
+def test_a_matmul_of_padded_sizes_equals_the_plain_one():
+    from mpsgraph.jax.lax.matrix import _on_tensor_cores
+
+    rng = np.random.default_rng(0)
+    for a, b in (((2, 3, 1029), (1029, 5)), ((3, 4), (4, 1030)), ((2, 1031, 7), (2, 7, 1033)), ((1025,), (1025, 2))):
+        x, y = (jax.numpy.asarray(rng.normal(size=shape), jax.numpy.bfloat16) for shape in (a, b))
+        if x.ndim < 2:
+            x = x[None]
+        expected = jax.numpy.matmul(x.astype(np.float32), y.astype(np.float32))
+        found = _on_tensor_cores(x, y)
+        assert found.shape == expected.shape and found.dtype == x.dtype
+        np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2e-2, atol=2e-2 * a[-1] ** 0.5)
+
+
+@pytest.mark.parametrize("count", [None, 2])
+def test_batches_on_the_device_train_like_batches_on_the_host(on_cpu, count):
+    engine = mg.jax.Engine(None if count is None else mesh(count, "data"))
+    made = trainer(engine=engine)
+    inputs, labels = engine.on_device((X, Y))
+    assert (inputs.shape, inputs.dtype, len(labels)) == (X.shape, X.dtype, len(Y))
+    assert_alike(made, [float(made.train_step(inputs, labels)) for _ in range(STEPS)], on_cpu)
+    there = made._on_engine._prepared
+    assert len(there) == 1, "the same step must serve both"
+    with pytest.raises(mg.Error):
+        trainer().train_step(inputs, labels)
+
+
+def test_compiled_steps_are_kept_in_a_folder(tmp_path):
+    before = jax.config.jax_compilation_cache_dir
+    try:
+        trained(engine=mg.jax.Engine(cache=tmp_path / "steps"))
+        assert any((tmp_path / "steps").iterdir())
+        assert mg.jax.Engine().device in jax.devices()
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "steps"), "JAX's own setting must stay"
+        mg.jax.Engine(cache=None)
+        assert jax.config.jax_compilation_cache_dir is None
+    finally:
+        mg.jax.Engine(cache=before)
+
+
 HOST = """
 import sys
 import jax

@@ -7,6 +7,8 @@ numbers, and losses are computed for the whole batch, as on a single device.
 
 from __future__ import annotations
 
+import importlib
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -49,6 +51,9 @@ class Engine:
         attention: How half-precision attention without a mask operand and dropout is computed: "cudnn", which stores no
             scores, "xla", or "composed" from matmuls and a softmax in float32. Defaults to "auto": "cudnn" on NVIDIA
             GPUs since Ampere, else "composed".
+        cache: Folder in which JAX keeps compiled steps, so that later processes start faster, or None for none. It
+            applies to all of JAX. Defaults to "auto": the folder that JAX is configured with, or else
+            $XDG_CACHE_HOME/mpsgraph/xla (~/.cache if XDG_CACHE_HOME is not set).
 
     Raises:
         GraphError: If an argument is invalid, or data_axis or shardings are given without a mesh.
@@ -68,6 +73,7 @@ class Engine:
         precision: str = "highest",
         loop_limit: int = 0,
         attention: str = "auto",
+        cache: str | os.PathLike[str] | None = "auto",
     ) -> None:
         if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
             raise GraphError(f"[jax.Engine] mesh must be a jax.sharding.Mesh, got {shown(mesh)}")
@@ -86,15 +92,20 @@ class Engine:
         if attention not in _ATTENTION:
             raise GraphError(f"[jax.Engine] attention must be one of {', '.join(_ATTENTION)}, got {shown(attention)}")
         self.attention = attention
+        _keep_compiled_steps(cache)
 
     @property
     def attention_implementation(self) -> str | None:
         """The implementation of jax.nn.dot_product_attention to use, or None if attention is composed."""
         if self.attention != "auto":
             return None if self.attention == "composed" else self.attention
-        device = jax.devices()[0] if self.mesh is None else self.mesh.devices.flat[0]
-        capability = getattr(device, "compute_capability", None)
-        return "cudnn" if device.platform == "gpu" and capability and float(capability) >= 8 else None
+        capability = getattr(self.device, "compute_capability", None)
+        return "cudnn" if self.device.platform == "gpu" and capability and float(capability) >= 8 else None
+
+    @property
+    def device(self) -> Any:
+        """The first device of the mesh, or JAX's default device."""
+        return jax.devices()[0] if self.mesh is None else self.mesh.devices.flat[0]
 
     def on(self, graph: Graph) -> Runner:
         """Return a runner for a graph, starting from the current values of its variables.
@@ -206,6 +217,21 @@ class Engine:
 
     def __repr__(self) -> str:
         return f"Engine({'default device' if self.mesh is None else self.mesh}, precision={self.precision!r})"
+
+
+def _keep_compiled_steps(cache: str | os.PathLike[str] | None) -> None:
+    """Configure JAX's persistent cache of compiled programs."""
+    if cache == "auto":
+        if jax.config.jax_compilation_cache_dir is not None:
+            return
+        caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        cache = os.path.join(caches, "mpsgraph", "xla")
+    folder = None if cache is None else os.fspath(cache)
+    if jax.config.jax_compilation_cache_dir != folder:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        importlib.import_module("jax.experimental.compilation_cache.compilation_cache").reset_cache()
+    if folder is not None:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def _automatic(mesh: Any) -> Any:
@@ -342,7 +368,9 @@ class Prepared:
         if engine.mesh is not None:
             kept = [engine.sharding_of(name) for name in program.assigned]
             shardings["out_shardings"] = (engine.whole, kept, engine.whole)
-        self.step = jax.jit(step, donate_argnums=0, **shardings)
+        # cuBLAS is as fast as Triton here, and choosing among Triton's kernels takes several seconds of a first step.
+        options = {"xla_gpu_enable_triton_gemm": False} if engine.device.platform == "gpu" else None
+        self.step = jax.jit(step, donate_argnums=0, compiler_options=options, **shardings)
 
     def width(self) -> AbstractContextManager[Any]:
         """Return a context manager that enables 64-bit types in JAX if the program needs them."""
