@@ -16,24 +16,14 @@ import numpy as np
 from ..._core import Block, Operation, Tensor
 from ...errors import UnsupportedError
 from ...interchange.export import kind_of
+from ...interchange.registry import Registry
 
 Value: TypeAlias = Any
 """The value of a tensor while JAX traces the program: a JAX array, a NumPy array for a constant, or a History."""
 Lowering: TypeAlias = "Callable[..., Value]"
-_TABLE: dict[str, Lowering] = {}
+lowers: Registry[Lowering] = Registry("operation")
 WALKED = ("argument", "assign", "constant", "placeholder", "read", "variable")
 """Kinds of operations that the traversal of a program handles itself, so that they need no lowering."""
-
-
-def lowers(*kinds: str) -> Callable[[Lowering], Lowering]:
-    """Return a decorator that registers the lowering of one or several operation kinds."""
-
-    def enter(function: Lowering) -> Lowering:
-        for kind in kinds:
-            _TABLE[kind] = function
-        return function
-
-    return enter
 
 
 def mapped_operations() -> list[str]:
@@ -46,7 +36,7 @@ def mapped_operations() -> list[str]:
         >>> "convolution2d" in mg.jax.mapped_operations()
         True
     """
-    return sorted({*_TABLE, *WALKED})
+    return sorted({*lowers.known(), *WALKED})
 
 
 def missing_operations(operations: Iterable[Operation]) -> list[Operation]:
@@ -56,7 +46,7 @@ def missing_operations(operations: Iterable[Operation]) -> list[Operation]:
     """
     found: dict[str, Operation] = {}
     for operation in all_operations(operations):
-        if operation.kind not in _TABLE and operation.kind not in WALKED:
+        if operation.kind not in lowers and operation.kind not in WALKED:
             found.setdefault(kind_of(operation), operation)
     return list(found.values())
 
@@ -137,7 +127,10 @@ class Trace:
                 self._lower(operation)
 
     def _lower(self, operation: Operation) -> None:
-        results = _TABLE[operation.kind](Step(operation, self), *[self.value(t) for t in operation.inputs])
+        function = lowers.get(operation.kind)
+        if function is None:
+            raise UnsupportedError(f"{operation.kind} has no lowering to jax.lax")
+        results = function(Step(operation, self), *[self.value(t) for t in operation.inputs])
         if len(operation.outputs) == 1 and not isinstance(results, tuple):
             results = (results,)
         for tensor, value in zip(operation.outputs, results or (), strict=True):
