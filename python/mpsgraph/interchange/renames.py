@@ -107,6 +107,19 @@ reduction_minimum_propagate_nan  ReduceMin/20       reduce_min     reduceMin    
 """
 
 
+OF_BOOLS = {
+    "addition": "logical_or",
+    "subtraction": "logical_xor",
+    "multiplication": "logical_and",
+    "maximum_with_nan_propagation": "logical_or",
+    "minimum_with_nan_propagation": "logical_and",
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+}
+"""Operations that take the place of others if the operands are bools, in formats that name both alike."""
+
+
 @cache
 def _rows() -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Return the formats, and each row's group and cells. The first cell is the kind."""

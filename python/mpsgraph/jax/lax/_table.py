@@ -8,35 +8,23 @@ only reads and assigns, whose order matters; nothing else in this file is specif
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from jax.lax import optimization_barrier
-
-from ..._core import Block, Operation, Tensor, definitions
+from ..._core import Block, Operation, Tensor
 from ...errors import UnsupportedError
 from ...interchange.export import kind_of
+from ...interchange.registry import Registry
+from ._recomputation import Recomputation
 
 Value: TypeAlias = Any
 """The value of a tensor while JAX traces the program: a JAX array, a NumPy array for a constant, or a History."""
 Lowering: TypeAlias = "Callable[..., Value]"
-_TABLE: dict[str, Lowering] = {}
+lowers: Registry[Lowering] = Registry("operation")
 WALKED = ("argument", "assign", "constant", "placeholder", "read", "variable")
 """Kinds of operations that the traversal of a program handles itself, so that they need no lowering."""
-
-
-def lowers(*kinds: str) -> Callable[[Lowering], Lowering]:
-    """Return a decorator that registers the lowering of one or several operation kinds."""
-
-    def enter(function: Lowering) -> Lowering:
-        for kind in kinds:
-            _TABLE[kind] = function
-        return function
-
-    return enter
 
 
 def mapped_operations() -> list[str]:
@@ -49,7 +37,7 @@ def mapped_operations() -> list[str]:
         >>> "convolution2d" in mg.jax.mapped_operations()
         True
     """
-    return sorted({*_TABLE, *WALKED})
+    return sorted({*lowers.known(), *WALKED})
 
 
 def missing_operations(operations: Iterable[Operation]) -> list[Operation]:
@@ -59,7 +47,7 @@ def missing_operations(operations: Iterable[Operation]) -> list[Operation]:
     """
     found: dict[str, Operation] = {}
     for operation in all_operations(operations):
-        if operation.kind not in _TABLE and operation.kind not in WALKED:
+        if operation.kind not in lowers and operation.kind not in WALKED:
             found.setdefault(kind_of(operation), operation)
     return list(found.values())
 
@@ -173,11 +161,18 @@ class Trace:
             self.value(t) if again is None or not again.applies(t, operation) else again.value(t)
             for t in operation.inputs
         ]
-        results = _TABLE[operation.kind](Step(operation, self), *operands)
+        results = self.lowered(operation, operands)
         if len(operation.outputs) == 1 and not isinstance(results, tuple):
             results = (results,)
         for tensor, value in zip(operation.outputs, results or (), strict=True):
             self.values[tensor] = value
+
+    def lowered(self, operation: Operation, operands: Sequence[Value]) -> Value:
+        """Return the results of an operation's lowering for the given operands."""
+        function = lowers.get(operation.kind)
+        if function is None:
+            raise UnsupportedError(f"{operation.kind} has no lowering to jax.lax")
+        return function(Step(operation, self), *operands)
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
@@ -200,72 +195,6 @@ class Trace:
             self.values[tensor] = value
         self.run(operation for operation in block.operations if operation.kind != "argument")
         return [self.value(tensor) for tensor in block.results]
-
-
-_ELEMENTWISE = {entry["name"] for entry in definitions() if entry["elementwise"]}
-_EXPENSIVE = ("tanh", "erf", "exponent", "logarithm", "sigmoid", "power", "sin", "cos")
-
-
-class Recomputation:
-    """Element-wise values that the backward pass computes again from smaller ones instead of reading them from memory.
-
-    GELU in mixed precision is an example: its tanh in float32 is twice as large as its operand in bfloat16. XLA itself
-    computes cheap operations again, but not these.
-    """
-
-    def __init__(self, trace: Trace, operations: Sequence[Operation], loss: Tensor) -> None:
-        self._trace = trace
-        self._forward: set[int] = set()
-        for operation in operations:
-            self._forward.add(operation.id)
-            if operation.id == loss.operation.id:
-                break
-        self._sources: dict[Tensor, tuple[frozenset[Tensor], bool, int]] = {}
-        for operation in operations:
-            if operation.id in self._forward:
-                for tensor in operation.outputs:
-                    self._sources[tensor] = self._found(tensor)
-        self._values: dict[Tensor, Value] = {}
-
-    def applies(self, tensor: Tensor, user: Operation) -> bool:
-        """Return whether an operation in the backward pass should read a recomputed value of a tensor."""
-        if user.id in self._forward or not self._is_computed(tensor):
-            return False
-        found, expensive, _ = self._sources[tensor]
-        return expensive and sum(_bytes(source) for source in found) < _bytes(tensor)
-
-    def _is_computed(self, tensor: Tensor) -> bool:
-        operation = tensor.operation
-        return operation.id in self._forward and operation.kind in _ELEMENTWISE and len(operation.outputs) == 1
-
-    def _found(self, tensor: Tensor) -> tuple[frozenset[Tensor], bool, int]:
-        """Return the tensors that an element-wise value is computed from, whether an expensive operation is used, and
-        the number of operations.
-        """
-        itself = frozenset((tensor,)), False, 0
-        if not self._is_computed(tensor):
-            return itself
-        parts = [self._sources.get(operand, (frozenset((operand,)), False, 0)) for operand in tensor.operation.inputs]
-        found = frozenset[Tensor]().union(*(sources for sources, _, _ in parts))
-        expensive = tensor.operation.kind in _EXPENSIVE or any(also for _, also, _ in parts)
-        count = 1 + sum(length for _, _, length in parts)
-        return itself if len(found) > 8 or count > 64 else (found, expensive, count)
-
-    def value(self, tensor: Tensor) -> Value:
-        """Return the value of a tensor, computed again behind a barrier that hides its sources from XLA."""
-        if tensor not in self._values:
-            operation = tensor.operation
-            if self._sources.get(tensor, (None, False, 0))[2]:
-                operands = [self.value(operand) for operand in operation.inputs]
-                self._values[tensor] = _TABLE[operation.kind](Step(operation, self._trace), *operands)
-            else:
-                value = self._trace.value(tensor)
-                self._values[tensor] = value if isinstance(value, np.ndarray) else optimization_barrier(value)
-        return self._values[tensor]
-
-
-def _bytes(tensor: Tensor) -> int:
-    return math.prod(tensor.shape or ()) * tensor.dtype.itemsize
 
 
 def constant_of(operation: Operation) -> np.ndarray[Any, Any]:

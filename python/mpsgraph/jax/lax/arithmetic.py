@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ...interchange.renames import names
 from ._table import Lowering, Step, Value, lowers
 
 
@@ -50,22 +51,10 @@ def is_complex(dtype: Any) -> bool:
     return bool(np.dtype(dtype).kind == "c")
 
 
-def _sign(x: Value) -> Value:
-    return jnp.sign(x)
-
-
-def _signbit(x: Value) -> Value:
-    return jnp.signbit(x) if is_float(x.dtype) else x < 0
-
-
 def _absolute(x: Value) -> Value:
     if is_complex(x.dtype):
         return jnp.hypot(x.real, x.imag)
     return x if x.dtype.kind == "u" else jnp.abs(x)
-
-
-def _population_count(x: Value) -> Value:
-    return lax.population_count(x)
 
 
 def _parts(predicate: Lowering, both: Any) -> Lowering:
@@ -87,48 +76,35 @@ def _exponent_base10(x: Value) -> Value:
     return jnp.exp(x * np.log(10).astype(x.dtype)) if is_complex(x.dtype) else jnp.power(np.asarray(10, x.dtype), x)
 
 
+_NAMED_ALIKE = names("jax", "function", without=("abs", "neg", "square", "rsqrt", "exp2", "erf"))
 _UNARY: dict[str, Lowering] = {
+    **{kind: in_float32(getattr(jnp, name)) for kind, name in _NAMED_ALIKE.items()},
     "identity": jnp.asarray,
     "conjugate": lambda x: jnp.conj(x) if is_complex(x.dtype) else x,
-    "exponent": in_float32(jnp.exp),
     "exponent_base2": in_float32(_exponent_base2),
     "exponent_base10": in_float32(_exponent_base10),
-    "logarithm": in_float32(jnp.log),
     "logarithm_base2": in_float32(lambda x: jnp.log(x) / np.log(2).astype(x.dtype)),
     "logarithm_base10": in_float32(lambda x: jnp.log(x) / np.log(10).astype(x.dtype)),
     "square": lambda x: x * x,
-    "square_root": in_float32(jnp.sqrt),
     "reciprocal_square_root": in_float32(lax.rsqrt),
     "reciprocal": in_float32(lambda x: jnp.ones((), x.dtype) / x),
     "absolute": _absolute,
     "absolute_square": lambda x: x.real * x.real + x.imag * x.imag if is_complex(x.dtype) else x * x,
     "negative": jnp.negative,
-    "sign": _sign,
-    "signbit": _signbit,
+    "sign": jnp.sign,
+    "signbit": lambda x: jnp.signbit(x) if is_float(x.dtype) else x < 0,
     "ceil": jnp.ceil,
     "floor": jnp.floor,
     "round": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
     "rint": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
     "truncate": jnp.trunc,
-    "sin": in_float32(jnp.sin),
-    "cos": in_float32(jnp.cos),
-    "tan": in_float32(jnp.tan),
-    "sinh": in_float32(jnp.sinh),
-    "cosh": in_float32(jnp.cosh),
-    "tanh": in_float32(jnp.tanh),
-    "asin": in_float32(jnp.arcsin),
-    "acos": in_float32(jnp.arccos),
-    "atan": in_float32(jnp.arctan),
-    "asinh": in_float32(jnp.arcsinh),
-    "acosh": in_float32(jnp.arccosh),
-    "atanh": in_float32(jnp.arctanh),
     "erf": in_float32(lax.erf),
     "not": jnp.logical_not,
     "is_infinite": _parts(jnp.isinf, jnp.logical_or),
     "is_finite": _parts(jnp.isfinite, jnp.logical_and),
     "is_nan": _parts(jnp.isnan, jnp.logical_or),
     "bitwise_not": jnp.bitwise_not,
-    "bitwise_population_count": _population_count,
+    "bitwise_population_count": lax.population_count,
     "real_part": jnp.real,
     "imaginary_part": jnp.imag,
 }
@@ -181,11 +157,8 @@ def passing_over_nan(function: Lowering) -> Lowering:
 minimum, maximum = passing_over_nan(jnp.minimum), passing_over_nan(jnp.maximum)
 
 
-def _shifted(function: Lowering) -> Lowering:
-    def shift(x: Value, y: Value) -> Value:
-        return function(*jnp.broadcast_arrays(x, y))
-
-    return shift
+def _broadcast(function: Lowering) -> Lowering:
+    return lambda *operands: function(*jnp.broadcast_arrays(*operands))
 
 
 def _right_shift(x: Value, y: Value) -> Value:
@@ -221,27 +194,16 @@ _BINARY: dict[str, Lowering] = {
     "bitwise_and": jnp.bitwise_and,
     "bitwise_or": jnp.bitwise_or,
     "bitwise_xor": jnp.bitwise_xor,
-    "bitwise_left_shift": _shifted(lax.shift_left),
-    "bitwise_right_shift": _shifted(_right_shift),
-    "complex_tensor": lax.complex,
+    "bitwise_left_shift": _broadcast(lax.shift_left),
+    "bitwise_right_shift": _broadcast(_right_shift),
+    "complex_tensor": _broadcast(lax.complex),
 }
 
 
-def _elementwise(function: Lowering) -> Lowering:
-    def lower(_: Step, *operands: Value) -> Value:
-        return function(*operands)
-
-    return lower
-
-
-for _kind, _function in {**_UNARY, **_BINARY}.items():
-    lowers(_kind)(_elementwise(_function))
-
-
-@lowers("complex_tensor")
-def complex_tensor(_: Step, real: Value, imaginary: Value) -> Value:
-    """Return complex numbers with the given real and imaginary parts."""
-    return lax.complex(*jnp.broadcast_arrays(real, imaginary))
+@lowers.rows(_UNARY | _BINARY)
+def elementwise(_: Step, function: Lowering, *operands: Value) -> Value:
+    """Apply an operation to each element."""
+    return function(*operands)
 
 
 @lowers("select")

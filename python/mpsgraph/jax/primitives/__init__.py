@@ -18,7 +18,7 @@ from . import (  # noqa: F401
     special,
     windows,
 )
-from ._table import Equation, dtype_of, function_of, is_key, known_primitives, shape_of
+from ._table import Equation, dtype_of, is_key, known_primitives, shape_of
 from ._walk import Builder, unmapped
 
-__all__ = ["Builder", "Equation", "dtype_of", "function_of", "is_key", "known_primitives", "shape_of", "unmapped"]
+__all__ = ["Builder", "Equation", "dtype_of", "is_key", "known_primitives", "shape_of", "unmapped"]

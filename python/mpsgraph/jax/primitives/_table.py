@@ -7,9 +7,8 @@ equation, graph tensors for the operands, and the parameters by name. It rejects
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,25 +17,11 @@ from ..._core import DType, Tensor
 from ..._dtypes import as_dtype
 from ...errors import DTypeError, UnsupportedError
 from ...graph import Graph
+from ...interchange.node_view import NodeView
+from ...interchange.registry import Registry
 
 Function = Callable[..., Any]
-_FUNCTIONS: dict[str, Function] = {}
-
-
-def primitive(*names: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers a translation function for one or several primitives."""
-
-    def enter(function: Function) -> Function:
-        for name in names:
-            _FUNCTIONS[name] = function
-        return function
-
-    return enter
-
-
-def function_of(name: str) -> Function | None:
-    """Return the translation of a primitive, or None if it is not supported."""
-    return _FUNCTIONS.get(name)
+primitive: Registry[Function] = Registry("JAX primitive")
 
 
 def known_primitives() -> list[str]:
@@ -50,7 +35,7 @@ def known_primitives() -> list[str]:
         >>> "dot_general" in mg.jax.known_primitives()
         True
     """
-    return sorted(_FUNCTIONS)
+    return primitive.known()
 
 
 def is_key(dtype: Any) -> bool:
@@ -74,14 +59,14 @@ def shape_of(aval: Any) -> tuple[int, ...]:
     return shape + tuple(aval.dtype._impl.key_shape) if is_key(aval.dtype) else shape
 
 
-class Equation:
+class Equation(NodeView):
     """A jaxpr equation, as passed to its translation function.
 
     It provides the types of the operands and results, and the graph to add operations to.
     """
 
     def __init__(self, g: Graph, name: str, operands: Sequence[Any], results: Sequence[Any], build: Function) -> None:
-        self.g, self.name = g, name
+        super().__init__(g, name)
         self.operands, self.results = operands, results
         self.build = build
         """build(closed_jaxpr, tensors) adds the operations of an inner jaxpr and returns its results."""
@@ -101,22 +86,6 @@ class Equation:
     def shape(self) -> tuple[int, ...]:
         """The shape of the first result."""
         return shape_of(self.results[0])
-
-    def refuse(self, why: str) -> NoReturn:
-        raise UnsupportedError(f"{self.name}: {why}")
-
-    def cast(self, x: Tensor, dtype: DType | str) -> Tensor:
-        dtype = as_dtype(dtype)
-        return x if x.dtype == dtype else self.g.cast(x, dtype)
-
-    def constant(self, value: Any, dtype: DType | str, shape: Sequence[int] = ()) -> Tensor:
-        """Return a constant, optionally broadcast to a shape."""
-        dtype = as_dtype(dtype)
-        number = np.asarray(value).astype(dtype.numpy)
-        if not math.prod(shape):
-            return self.g.constant(np.zeros(tuple(shape), dtype.numpy), dtype=dtype)
-        one = self.g.constant(number.reshape(()), dtype=dtype)
-        return self.g.broadcast_to(one, tuple(shape)) if shape else one
 
     def traced(self, function: Function, *tensors: Tensor) -> Any:
         """Trace a JAX function for graph tensors, add the operations of the resulting jaxpr to the graph, and return

@@ -16,7 +16,7 @@ from jax.extend import core
 from ..._core import Tensor
 from ...errors import Error, UnsupportedError
 from ...graph import Graph
-from ._table import Equation, dtype_of, function_of, shape_of
+from ._table import Equation, dtype_of, primitive, shape_of
 
 # The jaxprs in these parameters are derivative rules, which are not executed.
 _NOT_RUN = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd", "jvp_jaxpr_thunk")
@@ -35,7 +35,7 @@ def unmapped(jaxpr: Any) -> set[str]:
     missing: set[str] = set()
     for equation in jaxpr.eqns:
         name = equation.primitive.name
-        if function_of(name) is None:
+        if primitive.get(name) is None:
             missing.add(name)
         for key, value in equation.params.items():
             if key == "jaxprs":  # custom_linear_solve has this parameter. Only its `solve` jaxpr is executed.
@@ -84,7 +84,7 @@ class Builder:
 
     def _results(self, equation: Any, operands: list[Tensor]) -> list[Tensor]:
         name = equation.primitive.name
-        function = function_of(name)
+        function = primitive.get(name)
         avals = [v.aval for v in equation.outvars]
         said = Equation(self.g, name, [v.aval for v in equation.invars], avals, self.build)
         try:

@@ -11,37 +11,15 @@ from ..._core import Tensor
 from ._table import Equation, primitive, shape
 
 
-def _running(equation: Equation, x: Tensor, axis: int, reverse: bool, method: str) -> Tensor:
-    if 0 in shape(x):
-        return x
-    result: Tensor = getattr(equation.g, method)(x, axis, reverse=reverse)
-    return result
-
-
-@primitive("cumsum")
-def cumsum(equation: Equation, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    return _running(equation, x, axis, reverse, "cumulative_sum")
-
-
-@primitive("cumprod")
-def cumprod(equation: Equation, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    return _running(equation, x, axis, reverse, "cumulative_product")
-
-
-@primitive("cummax")
-def cummax(equation: Equation, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    return _extreme(equation, x, axis, reverse, lax.max, "cumulative_maximum")
-
-
-@primitive("cummin")
-def cummin(equation: Equation, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    return _extreme(equation, x, axis, reverse, lax.min, "cumulative_minimum")
-
-
-def _extreme(equation: Equation, x: Tensor, axis: int, reverse: bool, function: Any, method: str) -> Tensor:
-    if not x.dtype.is_complex and x.dtype.name != "bool":
-        return _running(equation, x, axis, reverse, method)
-    return equation.traced(lambda v: lax.associative_scan(function, v, reverse=reverse, axis=axis), x)
+@primitive.rows({
+    "cumsum": ("cumulative_sum", lax.add), "cumprod": ("cumulative_product", lax.mul),
+    "cummax": ("cumulative_maximum", lax.max), "cummin": ("cumulative_minimum", lax.min),
+})  # fmt: skip
+def running(equation: Equation, how: tuple[str, Any], x: Tensor, *, axis: int, reverse: bool) -> Tensor:
+    method, function = how
+    if function in (lax.max, lax.min) and (x.dtype.is_complex or x.dtype.name == "bool"):
+        return equation.traced(lambda v: lax.associative_scan(function, v, reverse=reverse, axis=axis), x)
+    return x if 0 in shape(x) else getattr(equation.g, method)(x, axis, reverse=reverse)  # type: ignore[no-any-return]
 
 
 @primitive("cumlogsumexp")

@@ -13,86 +13,22 @@ from jax import lax
 from jax import numpy as jnp
 
 from ..._core import DType, Tensor
+from ...interchange.renames import OF_BOOLS, methods
 from ...numpy import _formulas as f
 from ._table import Equation, dtype_of, primitive, shape
 
-# Maps primitives to the equivalent Graph method.
-UNARY = {
-    "exp": "exponent",
-    "exp2": "exponent_base2",
-    "log": "logarithm",
-    "sqrt": "square_root",
-    "rsqrt": "reciprocal_square_root",
-    "square": "square",
-    "sin": "sin",
-    "cos": "cos",
-    "tan": "tan",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "tanh": "tanh",
-    "asin": "asin",
-    "acos": "acos",
-    "atan": "atan",
-    "asinh": "asinh",
-    "acosh": "acosh",
-    "atanh": "atanh",
-    "erf": "erf",
-    "floor": "floor",
-    "ceil": "ceil",
-    "neg": "negative",
-    "abs": "absolute",
-    "is_finite": "is_finite",
-    "real": "real_part",
-    "imag": "imaginary_part",
-}
-BINARY = {"add": "addition", "add_any": "addition", "sub": "subtraction", "mul": "multiplication"}
-COMPARISONS = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "lt": "less_than",
-    "le": "less_than_or_equal_to",
-    "gt": "greater_than",
-    "ge": "greater_than_or_equal_to",
-}
+PLAIN = methods("jax", "function", "rounding", "test", "comparison") | {"real": "real_part", "imag": "imaginary_part"}
 
 
-def _unary(method: str) -> Callable[..., Tensor]:
-    def function(equation: Equation, x: Tensor, **_: Any) -> Tensor:
-        result: Tensor = getattr(equation.g, method)(x)
-        return result
-
-    return function
+@primitive.rows(PLAIN)
+def plain(equation: Equation, method: str, *operands: Tensor, **_: Any) -> Tensor:
+    return getattr(equation.g, method)(*operands)  # type: ignore[no-any-return]
 
 
-for _name, _method in UNARY.items():
-    primitive(_name)(_unary(_method))
-
-
-def _binary(method: str) -> Callable[..., Tensor]:
-    def function(equation: Equation, x: Tensor, y: Tensor, **_: Any) -> Tensor:
-        if x.dtype.name == "bool":
-            method_of_bools = {"addition": "logical_or", "multiplication": "logical_and"}.get(method, "logical_xor")
-            return getattr(equation.g, method_of_bools)(x, y)
-        result: Tensor = getattr(equation.g, method)(x, y)
-        return result
-
-    return function
-
-
-for _name, _method in BINARY.items():
-    primitive(_name)(_binary(_method))
-
-
-def _comparison(method: str) -> Callable[..., Tensor]:
-    def function(equation: Equation, x: Tensor, y: Tensor, **_: Any) -> Tensor:
-        result: Tensor = getattr(equation.g, method)(x, y)
-        return result
-
-    return function
-
-
-for _name, _method in COMPARISONS.items():
-    primitive(_name)(_comparison(_method))
+@primitive.rows(methods("jax", "arithmetic", without=("div", "pow")))
+def arithmetic(equation: Equation, method: str, x: Tensor, y: Tensor, **_: Any) -> Tensor:
+    method = OF_BOOLS[method] if x.dtype.name == "bool" else method
+    return getattr(equation.g, method)(x, y)  # type: ignore[no-any-return]
 
 
 @primitive("sign")
@@ -139,28 +75,19 @@ def extremum(equation: Equation, x: Tensor, y: Tensor, largest: bool) -> Tensor:
     parts.
     """
     g = equation.g
-    if x.dtype.name == "bool":
-        return g.logical_or(x, y) if largest else g.logical_and(x, y)
     if x.dtype.is_complex:
         parts = [(g.real_part(v), g.imaginary_part(v)) for v in (x, y)]
         before = g.greater_than if largest else g.less_than
         (a, b), (c, d) = parts
         first = g.logical_or(before(a, c), g.logical_and(g.equal(a, c), before(b, d)))
         return g.select(first, x, y)
-    if x.dtype.is_float:
-        method = g.maximum_with_nan_propagation if largest else g.minimum_with_nan_propagation
-        return method(x, y)
-    return g.maximum(x, y) if largest else g.minimum(x, y)
+    method = f"{'maximum' if largest else 'minimum'}_with_nan_propagation"
+    return getattr(g, OF_BOOLS[method] if x.dtype.name == "bool" else method)(x, y)  # type: ignore[no-any-return]
 
 
-@primitive("max")
-def max_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    return extremum(equation, x, y, True)
-
-
-@primitive("min")
-def min_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    return extremum(equation, x, y, False)
+@primitive.rows({"max": True, "min": False})
+def extremum_of_two(equation: Equation, largest: bool, x: Tensor, y: Tensor) -> Tensor:
+    return extremum(equation, x, y, largest)
 
 
 @primitive("clamp")
@@ -233,17 +160,11 @@ def logistic(equation: Equation, x: Tensor, **_: Any) -> Tensor:
     return g.division(one, g.addition(one, g.exponent(g.negative(x))))
 
 
-def _wide(equation: Equation, formula: Callable[..., Tensor], x: Tensor) -> Tensor:
-    """Apply a formula to x. For float16 and bfloat16, the formula is computed in float32."""
-    wide = equation.cast(x, "float32") if x.dtype.itemsize == 2 else x
-    return equation.cast(formula(equation.g, wide), x.dtype)
-
-
-@primitive("expm1")
-def expm1(equation: Equation, x: Tensor, **_: Any) -> Tensor:
+@primitive("cbrt", "expm1", "log1p")
+def by_formula(equation: Equation, x: Tensor, **_: Any) -> Tensor:
     if x.dtype.is_complex:
-        return equation.traced(_complex_expm1, x)
-    return _wide(equation, f.expm1, x)
+        return equation.traced({"expm1": _complex_expm1, "log1p": _complex_log1p}[equation.name], x)
+    return equation.widely(x, lambda x: getattr(f, equation.name)(equation.g, x))
 
 
 def _complex_expm1(x: Any) -> Any:
@@ -251,13 +172,6 @@ def _complex_expm1(x: Any) -> Any:
     half = lax.sin(b * 0.5)
     real = lax.expm1(a) * lax.cos(b) - 2 * half * half
     return lax.complex(real, lax.exp(a) * lax.sin(b))
-
-
-@primitive("log1p")
-def log1p(equation: Equation, x: Tensor, **_: Any) -> Tensor:
-    if x.dtype.is_complex:
-        return equation.traced(_complex_log1p, x)
-    return _wide(equation, f.log1p, x)
 
 
 def _complex_log1p(x: Any) -> Any:
@@ -273,11 +187,6 @@ def atan2(equation: Equation, y: Tensor, x: Tensor) -> Tensor:
     if x.dtype.is_complex:
         equation.refuse("complex numbers are not supported")
     return equation.g.atan2(y, x)
-
-
-@primitive("cbrt")
-def cbrt(equation: Equation, x: Tensor, **_: Any) -> Tensor:
-    return _wide(equation, f.cbrt, x)
 
 
 @primitive("complex")

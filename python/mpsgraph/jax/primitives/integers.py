@@ -8,29 +8,14 @@ import numpy as np
 from jax import lax
 
 from ..._core import Tensor
+from ...interchange.renames import OF_BOOLS, methods
 from ._table import Equation, dtype_of, primitive, shape
 
 
-def logic(equation: Equation, word: str, x: Tensor, y: Tensor) -> Tensor:
-    """Apply and, or, or xor to bools or bits."""
-    kind = "logical" if x.dtype.name == "bool" else "bitwise"
-    result: Tensor = getattr(equation.g, f"{kind}_{word}")(x, y)
-    return result
-
-
-@primitive("and")
-def and_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    return logic(equation, "and", x, y)
-
-
-@primitive("or")
-def or_(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    return logic(equation, "or", x, y)
-
-
-@primitive("xor")
-def xor(equation: Equation, x: Tensor, y: Tensor) -> Tensor:
-    return logic(equation, "xor", x, y)
+@primitive.rows(methods("jax", "bits"))
+def logic(equation: Equation, method: str, x: Tensor, y: Tensor) -> Tensor:
+    """Apply bitwise_and, bitwise_or, or bitwise_xor to bits or bools."""
+    return getattr(equation.g, OF_BOOLS[method] if x.dtype.name == "bool" else method)(x, y)  # type: ignore[no-any-return]
 
 
 @primitive("not")
@@ -56,19 +41,10 @@ def _shifted(equation: Equation, x: Tensor, by: Tensor, left: bool, arithmetic: 
     return g.reinterpret_cast(moved, x.dtype)
 
 
-@primitive("shift_left")
-def shift_left(equation: Equation, x: Tensor, by: Tensor) -> Tensor:
-    return _shifted(equation, x, by, True, False)
-
-
-@primitive("shift_right_logical")
-def shift_right_logical(equation: Equation, x: Tensor, by: Tensor) -> Tensor:
-    return _shifted(equation, x, by, False, False)
-
-
-@primitive("shift_right_arithmetic")
-def shift_right_arithmetic(equation: Equation, x: Tensor, by: Tensor) -> Tensor:
-    return _shifted(equation, x, by, False, True)
+@primitive.rows({"shift_left": (True, False), "shift_right_logical": (False, False),
+                 "shift_right_arithmetic": (False, True)})  # fmt: skip
+def shift(equation: Equation, how: tuple[bool, bool], x: Tensor, by: Tensor) -> Tensor:
+    return _shifted(equation, x, by, *how)
 
 
 @primitive("population_count")

@@ -84,17 +84,13 @@ def _reduced(equation: Equation, x: Tensor, axes: Any, method: str, neutral: Any
     return result
 
 
-@primitive("reduce_sum")
-def reduce_sum(equation: Equation, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
-    return _reduced(equation, x, axes, "reduction_sum", 0)
+@primitive.rows({"reduce_sum": ("reduction_sum", 0), "reduce_prod": ("reduction_product", 1)})
+def reduce_plain(equation: Equation, how: tuple[str, int], x: Tensor, *, axes: Any, **_: Any) -> Tensor:
+    return _reduced(equation, x, axes, *how)
 
 
-@primitive("reduce_prod")
-def reduce_prod(equation: Equation, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
-    return _reduced(equation, x, axes, "reduction_product", 1)
-
-
-def _extreme(equation: Equation, x: Tensor, axes: Any, largest: bool) -> Tensor:
+@primitive.rows({"reduce_max": True, "reduce_min": False})
+def reduce_extremum(equation: Equation, largest: bool, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
     if x.dtype.name == "bool":
         return _reduced(equation, x, axes, "reduction_or" if largest else "reduction_and", not largest)
     if x.dtype.is_complex:
@@ -110,66 +106,33 @@ def _by_halves(equation: Equation, x: Tensor, axes: Any, function: Callable[[Ten
     return equation.g.reshape(x, equation.shape)
 
 
-@primitive("reduce_max")
-def reduce_max(equation: Equation, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
-    return _extreme(equation, x, axes, True)
-
-
-@primitive("reduce_min")
-def reduce_min(equation: Equation, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
-    return _extreme(equation, x, axes, False)
-
-
-def _logical(equation: Equation, x: Tensor, axes: Any, word: str) -> Tensor:
+@primitive.rows({"reduce_and": "and", "reduce_or": "or", "reduce_xor": "xor"})
+def reduce_logical(equation: Equation, word: str, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
     if 0 in shape(x):
-        ones = True if x.dtype.name == "bool" else -1
+        ones = -1 if x.dtype.is_integer and x.dtype.is_signed else highest(x.dtype)
         return equation.constant(ones if word == "and" else 0, x.dtype, equation.shape)
     if x.dtype.name == "bool" and word != "xor":
         return _reduced(equation, x, axes, f"reduction_{word}", word == "and")
-    return _by_halves(equation, x, axes, lambda a, b: logic(equation, word, a, b))
+    return _by_halves(equation, x, axes, lambda a, b: logic(equation, f"bitwise_{word}", a, b))
 
 
-@primitive("reduce_and")
-def reduce_and(equation: Equation, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
-    return _logical(equation, x, axes, "and")
-
-
-@primitive("reduce_or")
-def reduce_or(equation: Equation, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
-    return _logical(equation, x, axes, "or")
-
-
-@primitive("reduce_xor")
-def reduce_xor(equation: Equation, x: Tensor, *, axes: Any, **_: Any) -> Tensor:
-    return _logical(equation, x, axes, "xor")
-
-
-def _place(equation: Equation, x: Tensor, axes: Any, index_dtype: Any, largest: bool) -> Tensor:
+@primitive.rows({"argmax": ("maximum", lowest), "argmin": ("minimum", highest)})
+def arg_extremum(
+    equation: Equation, how: tuple[str, Callable[..., Any]], x: Tensor, *, axes: Any, index_dtype: Any, **_: Any
+) -> Tensor:
     """Return the index of the first extremum, where NaN is more extreme than every number."""
-    g, (axis,) = equation.g, _axes(axes)
+    g, (axis,), (word, worst) = equation.g, _axes(axes), how
     if x.dtype.name == "bool":
         x = g.cast(x, "int32")
     if x.dtype.is_complex:
         equation.refuse("complex numbers are not supported")
+    place_of = getattr(g, f"reduction_arg_{word}")
     if x.dtype.is_float:
         # Find the first NaN; if there is none, the first extremum.
         nan = g.is_nan(x)
-        extreme = lowest(x.dtype) if largest else highest(x.dtype)
-        numbers = g.select(nan, equation.constant(extreme, x.dtype), x)
-        best = (g.reduction_arg_maximum if largest else g.reduction_arg_minimum)(numbers, axis)
-        some = g.reduction_or(nan, axis)
+        best = place_of(g.select(nan, equation.constant(worst(x.dtype), x.dtype), x), axis)
         first = g.reduction_arg_maximum(g.cast(nan, "int32"), axis)
-        found = g.select(some, first, best)
+        found = g.select(g.reduction_or(nan, axis), first, best)
     else:
-        found = (g.reduction_arg_maximum if largest else g.reduction_arg_minimum)(x, axis)
+        found = place_of(x, axis)
     return g.reshape(equation.cast(found, dtype_of(index_dtype)), equation.shape)
-
-
-@primitive("argmax")
-def argmax(equation: Equation, x: Tensor, *, axes: Any, index_dtype: Any, **_: Any) -> Tensor:
-    return _place(equation, x, axes, index_dtype, True)
-
-
-@primitive("argmin")
-def argmin(equation: Equation, x: Tensor, *, axes: Any, index_dtype: Any, **_: Any) -> Tensor:
-    return _place(equation, x, axes, index_dtype, False)

@@ -30,17 +30,18 @@ class _Window:
     def __init__(
         self,
         equation: Equation,
-        sizes: Any,
-        strides: Any,
+        *,
+        window_dimensions: Any,
+        window_strides: Any,
         padding: Any,
-        base: Any = None,
-        dilation: Any = None,
+        base_dilation: Any = None,
+        window_dilation: Any = None,
     ) -> None:
         self.equation = equation
-        self.sizes, self.strides = [int(v) for v in sizes], [int(v) for v in strides]
-        rank = len(self.sizes)
-        self.base = [1] * rank if base is None else [int(v) for v in base]
-        self.dilation = [1] * rank if dilation is None else [int(v) for v in dilation]
+        self.sizes, self.strides = [int(v) for v in window_dimensions], [int(v) for v in window_strides]
+        ones = [1] * len(self.sizes)
+        self.base = [int(v) for v in base_dilation or ones]
+        self.dilation = [int(v) for v in window_dilation or ones]
         self.padding = [(int(low), int(high)) for low, high in padding]
 
     def padded(self, x: Tensor, value: Tensor) -> Tensor:
@@ -80,20 +81,12 @@ class _Window:
 
 
 def _simple(
-    equation: Equation,
-    x: Tensor,
-    neutral: Any,
-    combine: Callable[[Tensor, Tensor], Tensor],
-    window_dimensions: Any,
-    window_strides: Any,
-    padding: Any,
-    base_dilation: Any,
-    window_dilation: Any,
+    equation: Equation, x: Tensor, neutral: Any, combine: Callable[[Tensor, Tensor], Tensor], **window: Any
 ) -> Tensor:
-    window = _Window(equation, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    windows = _Window(equation, **window)
     if 0 in equation.shape:
         return equation.constant(0, x.dtype, equation.shape)
-    return window.by_axes(window.padded(x, equation.constant(neutral, x.dtype)), combine)
+    return windows.by_axes(windows.padded(x, equation.constant(neutral, x.dtype)), combine)
 
 
 def _image_window(equation: Equation, x: Tensor, parameters: dict[str, Any]) -> dict[str, Any] | None:
@@ -126,17 +119,8 @@ def reduce_window_sum(equation: Equation, x: Tensor, **window: Any) -> Tensor:
     return _simple(equation, x, 0, equation.g.addition, **window)
 
 
-@primitive("reduce_window_max")
-def reduce_window_max(equation: Equation, x: Tensor, **window: Any) -> Tensor:
-    return _extreme(equation, x, window, True)
-
-
-@primitive("reduce_window_min")
-def reduce_window_min(equation: Equation, x: Tensor, **window: Any) -> Tensor:
-    return _extreme(equation, x, window, False)
-
-
-def _extreme(equation: Equation, x: Tensor, window: dict[str, Any], largest: bool) -> Tensor:
+@primitive.rows({"reduce_window_max": True, "reduce_window_min": False})
+def reduce_window_extremum(equation: Equation, largest: bool, x: Tensor, **window: Any) -> Tensor:
     neutral = lowest(x.dtype) if largest else highest(x.dtype)
     return _simple(equation, x, neutral, lambda a, b: extremum(equation, a, b, largest), **window)
 
@@ -147,17 +131,13 @@ def reduce_window(
     *operands: Tensor,
     jaxpr: Any,
     consts: Any,
-    window_dimensions: Any,
-    window_strides: Any,
-    padding: Any,
-    base_dilation: Any,
-    window_dilation: Any,
+    **parameters: Any,
 ) -> list[Tensor]:
     """Translate reduce_window for any function: start with the initial values, and combine one window position at a
     time.
     """
     count = len(operands) // 2
-    window = _Window(equation, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    window = _Window(equation, **parameters)
     if 0 in equation.shape:
         return [equation.constant(0, x.dtype, equation.shape) for x in operands[:count]]
     combine = combination(equation, jaxpr, consts)
@@ -207,22 +187,17 @@ def select_and_scatter_add(
     x: Tensor,
     *,
     select_prim: Any,
-    window_dimensions: Any,
-    window_strides: Any,
-    padding: Any,
-    **_: Any,
+    **parameters: Any,
 ) -> Tensor:
     """Translate select_and_scatter_add, the gradient of window extrema.
 
     Each source element is added at the position of its window's extremum.
     """
-    g, window = equation.g, _Window(equation, window_dimensions, window_strides, padding)
+    g, window = equation.g, _Window(equation, **parameters)
     add = g.logical_or if source.dtype.name == "bool" else g.addition
     if 0 in shape(source):
         return equation.constant(0, x.dtype, equation.shape)
-    image = _image_window(equation, x, {
-        "window_dimensions": window_dimensions, "window_strides": window_strides, "padding": padding,
-    })  # fmt: skip
+    image = _image_window(equation, x, parameters)
     if image is not None and "ge" in getattr(select_prim, "name", str(select_prim)):
         return g.max_pooling2d_gradient(source, x, **image)
     counts, chosen = _chosen(equation, x, window, select_prim)
@@ -249,15 +224,11 @@ def select_and_gather_add(
     x: Tensor,
     *,
     select_prim: Any,
-    window_dimensions: Any,
-    window_strides: Any,
-    padding: Any,
-    base_dilation: Any,
-    window_dilation: Any,
+    **parameters: Any,
 ) -> Tensor:
     """Translate select_and_gather_add, which returns the tangent at the position of each window's extremum."""
     g = equation.g
-    window = _Window(equation, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    window = _Window(equation, **parameters)
     if 0 in equation.shape:
         return equation.constant(0, tangents.dtype, equation.shape)
     counts, chosen = _chosen(equation, x, window, select_prim)

@@ -1,71 +1,30 @@
-"""The table of ATen translations, and the view of a call that each translation receives.
+"""The registry of ATen translations, and the view of a call that each translation receives.
 
 `@aten("relu")` registers a translation for all overloads of an operation. The translation receives the call, and the
 arguments of the ATen schema with graph tensors in place of PyTorch tensors. It rejects arguments that it does not
 support with `Call.refuse`. torch.compile then runs the call in PyTorch; `Trainer` and `compile_step` raise the error.
+
+Operations of other libraries are registered with the library's name as the domain. The domain "prims" has the
+primitives into which PyTorch decomposes other operations, and "mpsgraph" the operations of torch/recurrent.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any
 
-import numpy as np
 import torch
 
 from ..._core import DType, Tensor, float32
 from ..._dtypes import as_dtype
-from ...errors import UnsupportedError
 from ...graph import Graph
+from ...interchange.node_view import NodeView
+from ...interchange.registry import Registry
 
 Function = Callable[..., Any]
-_FUNCTIONS: dict[str, Function] = {}
-_PRIMITIVES: dict[str, Function] = {}
-_OWN: dict[str, Function] = {}
-_LIBRARIES: dict[str, Function] = {}
-
-
-def aten(*names: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers the translation of ATen operations, named without their namespace."""
-
-    def enter(function: Function) -> Function:
-        for name in names:
-            _FUNCTIONS[name] = function
-        return function
-
-    return enter
-
-
-def prims(*names: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers the translation of operations in PyTorch's prims namespace."""
-
-    def enter(function: Function) -> Function:
-        for name in names:
-            _PRIMITIVES[name] = function
-        return function
-
-    return enter
-
-
-def own(name: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers the translation of an operation that torch/recurrent.py defines in PyTorch."""
-
-    def enter(function: Function) -> Function:
-        _OWN[name] = function
-        return function
-
-    return enter
-
-
-def library(name: str) -> Callable[[Function], Function]:
-    """Return a decorator that registers the translation of another library's operation, named with its namespace."""
-
-    def enter(function: Function) -> Function:
-        _LIBRARIES[name] = function
-        return function
-
-    return enter
+aten: Registry[Function] = Registry("ATen operation")
+prims = partial(aten, domain="prims")
 
 
 def composed(*names: str) -> Callable[[Function], Function]:
@@ -75,11 +34,7 @@ def composed(*names: str) -> Callable[[Function], Function]:
     """
 
     def enter(function: Function) -> Function:
-        def translated(call: Call, *arguments: Any, **named: Any) -> Any:
-            return call.traced(function, *arguments, **named)
-
-        for name in names:
-            _FUNCTIONS[name] = translated
+        aten(*names)(lambda call, *arguments, **named: call.traced(function, *arguments, **named))
         return function
 
     return enter
@@ -91,13 +46,11 @@ def function_of(target: Any) -> Function | None:
     Overloads with an out= argument have no translation.
     """
     if target is torch.ops.higher_order.with_effects:
-        return _FUNCTIONS["with_effects"]
+        return aten.get("with_effects")
     if not isinstance(target, torch._ops.OpOverload) or "out" in target._overloadname:
         return None
-    namespace, _, name = target._schema.name.partition("::")
-    if namespace in ("prims", "mpsgraph"):
-        return (_PRIMITIVES if namespace == "prims" else _OWN).get(name)
-    return _FUNCTIONS.get(name) if namespace == "aten" else _LIBRARIES.get(target._schema.name)
+    domain, _, name = target._schema.name.partition("::")
+    return aten.get(name, "" if domain == "aten" else domain)
 
 
 def known_operations() -> list[str]:
@@ -110,7 +63,7 @@ def known_operations() -> list[str]:
         >>> "addmm" in mg.torch.known_operations()
         True
     """
-    return sorted(_FUNCTIONS)
+    return aten.known()
 
 
 def dtype_of(dtype: Any) -> DType:
@@ -118,27 +71,41 @@ def dtype_of(dtype: Any) -> DType:
     return as_dtype(str(dtype).removeprefix("torch."))
 
 
-@dataclass
-class Call:
-    """A call of an ATen operation, as passed to its translation, with the target graph and PyTorch's metadata."""
+class Call(NodeView):
+    """A call of an ATen operation, as passed to its translation, with the target graph and PyTorch's metadata.
 
-    g: Graph
-    name: str
-    result: Any
-    """Result of the call as PyTorch predicts it: a meta tensor with its shape and dtype, or a sequence of meta
-    tensors.
+    Attributes:
+        result: Result of the call as PyTorch predicts it: a meta tensor with its shape and dtype, or a sequence of meta
+            tensors.
+        arguments: Arguments of the call, with a meta tensor (shape and dtype only) in place of each tensor.
+        differentiated: Whether the graph computes the gradients of this call. False if PyTorch has already derived
+            them.
     """
-    arguments: tuple[Any, ...]
-    """Arguments of the call, with a meta tensor (shape and dtype only) in place of each tensor."""
-    differentiated: bool = False
-    """Whether the graph computes the gradients of this call. False if PyTorch has already derived them."""
-    trace: Callable[[Call, Function, tuple[Any, ...], dict[str, Any]], Any] | None = None
-    """Function that traces a PyTorch function and adds the operations it executes to the graph.
 
-    The importer sets it, because this module cannot import the importer.
-    """
-    picked: set[Any] | None = None
-    """Indices of the results that are used, or None if unknown."""
+    prefix = "aten."
+
+    def __init__(
+        self,
+        g: Graph,
+        name: str,
+        result: Any,
+        arguments: tuple[Any, ...],
+        differentiated: bool = False,
+        trace: Callable[[Call, Function, tuple[Any, ...], dict[str, Any]], Any] | None = None,
+        picked: set[Any] | None = None,
+    ) -> None:
+        """Create a view. The importer passes `trace`, because this module cannot import it: the function that traces a
+        PyTorch function and adds the operations it executes. `picked` are the indices of the results that are used, or
+        None if unknown.
+        """
+        super().__init__(g, name)
+        self.result, self.arguments, self.differentiated = result, arguments, differentiated
+        self._trace, self._picked = trace, picked
+
+    @property
+    def results(self) -> list[Any]:
+        """The meta tensors of all results."""
+        return list(self.result) if isinstance(self.result, (tuple, list)) else [self.result]
 
     @property
     def dtype(self) -> DType:
@@ -148,21 +115,13 @@ class Call:
     def shape(self) -> list[int]:
         return [int(size) for size in self.result.shape]
 
-    def refuse(self, why: str) -> NoReturn:
-        raise UnsupportedError(f"aten.{self.name}: {why}")
-
-    def cast(self, x: Any, dtype: DType) -> Any:
+    def cast(self, x: Any, dtype: DType | str) -> Any:
         """Return x converted to a dtype; a Python number becomes a constant."""
-        if not isinstance(x, Tensor):
-            return self.number(x, (), dtype)
-        return x if x.dtype == dtype else self.g.cast(x, dtype)
+        return super().cast(x, dtype) if isinstance(x, Tensor) else self.constant(x, dtype)
 
-    def number(self, value: Any, shape: Sequence[int], dtype: DType) -> Tensor:
-        """Return a constant of the given shape and dtype, filled with a Python number."""
-        if dtype.is_complex:
-            return self.g.constant(np.full(tuple(shape), value, dtype.numpy))
-        kind = float if dtype.is_float else bool if str(dtype) == "bool" else int
-        return self.g.constant(kind(value), tuple(shape), dtype)
+    def casts(self, *values: Any) -> list[Any]:
+        """Convert operands to the dtype of the result."""
+        return [self.cast(v, self.dtype) for v in values]
 
     def promoted(self, *values: Any) -> list[Any]:
         """Convert operands to the common dtype that PyTorch's type promotion determines from all arguments of the
@@ -177,9 +136,9 @@ class Call:
         """Trace a PyTorch function called with graph tensors, add the operations it executes, and return its
         results.
         """
-        if self.trace is None:
+        if self._trace is None:
             self.refuse("this operation needs to be traced by PyTorch, which is not possible here")
-        return self.trace(self, function, arguments, named)
+        return self._trace(self, function, arguments, named)
 
     def derived(self, forward: Function, incoming: Tensor, *operands: Tensor) -> list[Tensor]:
         """Return the gradients of forward(*operands) with respect to each operand, given the gradient of the result.
@@ -193,7 +152,7 @@ class Call:
 
     def gives(self, place: int) -> bool:
         """Return whether the result at an index is used."""
-        return self.picked is None or place in self.picked
+        return self._picked is None or place in self._picked
 
     def axis(self, axis: int, rank: int) -> int:
         return axis % max(rank, 1)
@@ -209,9 +168,7 @@ def pair(values: int | Sequence[int], count: int = 2) -> list[int]:
 
     An int, or a sequence of one value, applies to all axes. Any other sequence is returned as a list.
     """
-    if isinstance(values, int):
-        return [values] * count
-    found = list(values)
+    found = [values] if isinstance(values, int) else list(values)
     return found * count if len(found) == 1 else found
 
 

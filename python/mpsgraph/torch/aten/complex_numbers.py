@@ -24,23 +24,15 @@ def view_as_complex(call: Call, x: Tensor) -> Tensor:
 
 
 @aten("real")
+@prims("real")
 def real(call: Call, x: Tensor) -> Tensor:
     return call.g.real_part(x) if x.dtype.is_complex else x
 
 
-@prims("real")
-def real_part(call: Call, x: Tensor) -> Tensor:
-    return real(call, x)
-
-
 @aten("imag")
+@prims("imag")
 def imag(call: Call, x: Tensor) -> Tensor:
     return call.g.imaginary_part(x)
-
-
-@prims("imag")
-def imaginary_part(call: Call, x: Tensor) -> Tensor:
-    return imag(call, x)
 
 
 @aten("complex")
@@ -50,15 +42,11 @@ def complex_(call: Call, x: Tensor, y: Tensor) -> Tensor:
 
 @aten("conj", "_conj", "conj_physical", "_conj_physical", "resolve_conj", "_conj_copy", "resolve_neg", "_neg_view",
       "_neg_view_copy")  # fmt: skip
+@prims("conj", "conj_physical")
 def conj(call: Call, x: Tensor) -> Tensor:
     if call.name in ("_neg_view", "_neg_view_copy"):
         return call.g.negative(x)
     return call.g.conjugate(x) if x.dtype.is_complex and call.name != "resolve_neg" else x
-
-
-@prims("conj", "conj_physical")
-def conj_of_prims(call: Call, x: Tensor) -> Tensor:
-    return call.g.conjugate(x) if x.dtype.is_complex else x
 
 
 @aten("angle")

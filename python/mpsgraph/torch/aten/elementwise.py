@@ -7,132 +7,71 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core import Tensor
+from ...interchange.renames import OF_BOOLS, methods
 from ...numpy import _formulas as f
 from ._table import Call, aten, stopped
 
-# Maps unary operations to graph methods with other names. They are computed in the dtype of the result.
-UNARY = {
-    "abs": "absolute",
-    "neg": "negative",
-    "exp": "exponent",
-    "exp2": "exponent_base2",
-    "log": "logarithm",
-    "log2": "logarithm_base2",
-    "log10": "logarithm_base10",
-    "sqrt": "square_root",
-    "rsqrt": "reciprocal_square_root",
-    "reciprocal": "reciprocal",
-    "square": "square",
-    "sin": "sin",
-    "cos": "cos",
-    "tan": "tan",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "tanh": "tanh",
-    "asin": "asin",
-    "acos": "acos",
-    "atan": "atan",
-    "asinh": "asinh",
-    "acosh": "acosh",
-    "atanh": "atanh",
-    "erf": "erf",
-    "sigmoid": "sigmoid",
-    "relu": "relu",
+
+@aten.rows(methods("aten", "function", without=("abs", "relu")))
+def function(call: Call, method: str, x: Tensor) -> Tensor:
+    return getattr(call.g, method)(call.cast(x, call.dtype))  # type: ignore[no-any-return]
+
+
+@aten("abs")
+def absolute(call: Call, x: Tensor) -> Tensor:
+    return call.g.absolute(x)  # The absolute values of complex numbers are real.
+
+
+@aten("relu")
+def relu(call: Call, x: Tensor) -> Tensor:
+    return call.g.relu(x) if x.dtype.is_float else call.g.maximum(x, 0)
+
+
+@aten.rows(methods("aten", "rounding"))
+def rounding(call: Call, method: str, x: Tensor, *, decimals: int = 0) -> Tensor:
+    rounded = getattr(call.g, method)
+    if not x.dtype.is_float:
+        return call.g.identity(x)
+    if not decimals:
+        return rounded(x)  # type: ignore[no-any-return]
+    scale = 10.0 ** abs(decimals)
+    return rounded(x * scale) / scale if decimals > 0 else rounded(x / scale) * scale
+
+
+@aten.rows(methods("aten", "comparison"))
+def comparison(call: Call, method: str, x: Tensor, y: Any) -> Tensor:
+    return getattr(call.g, method)(*call.promoted(x, y))  # type: ignore[no-any-return]
+
+
+@aten.rows(methods("aten", "test"))
+def test(call: Call, method: str, x: Tensor) -> Tensor:
+    if x.dtype.is_float or method == "signbit" and str(x.dtype) != "bool":
+        return getattr(call.g, method)(x)  # type: ignore[no-any-return]
+    return call.g.constant(method == "is_finite", call.shape, call.dtype)
+
+
+BINARY = methods("aten", "logic", "bits", "extremum") | {
+    "mul": "multiplication",
+    "remainder": "floor_modulo",
+    "fmod": "modulo",
+    "atan2": "atan2",
+    "bitwise_left_shift": "bitwise_left_shift",
+    "__lshift__": "bitwise_left_shift",
+    "bitwise_right_shift": "bitwise_right_shift",
+    "__rshift__": "bitwise_right_shift",
 }
-ROUNDING = {"ceil": "ceil", "floor": "floor", "trunc": "truncate", "fix": "truncate", "round": "rint"}
-COMPARISONS = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "lt": "less_than",
-    "le": "less_than_or_equal_to",
-    "gt": "greater_than",
-    "ge": "greater_than_or_equal_to",
-}
-TESTS = {"isnan": "is_nan", "isinf": "is_infinite", "isfinite": "is_finite", "signbit": "signbit"}
-LOGICAL = {"logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor"}
-BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 
-def _unary(method: str) -> Callable[..., Tensor]:
-    def function(call: Call, x: Tensor) -> Tensor:
-        # abs of complex numbers has a real result, so its operand is not cast.
-        x = x if method == "absolute" else call.cast(x, call.dtype)
-        if method == "relu" and not x.dtype.is_float:
-            return call.g.maximum(x, 0)
-        result: Tensor = getattr(call.g, method)(x)
-        return result
-
-    return function
+@aten.rows(BINARY)
+def binary(call: Call, method: str, x: Any, y: Any) -> Tensor:
+    method = OF_BOOLS.get(method, method) if str(call.dtype) == "bool" else method
+    return getattr(call.g, method)(*call.casts(x, y))  # type: ignore[no-any-return]
 
 
-for _name, _method in UNARY.items():
-    aten(_name)(_unary(_method))
-
-
-def _rounding(method: str) -> Callable[..., Tensor]:
-    def function(call: Call, x: Tensor, *, decimals: int = 0) -> Tensor:
-        if decimals and x.dtype.is_float:
-            scale = 10.0 ** abs(decimals)
-            moved = x * scale if decimals > 0 else x / scale
-            moved = getattr(call.g, method)(moved)
-            return moved / scale if decimals > 0 else moved * scale
-        return getattr(call.g, method)(x) if x.dtype.is_float else call.g.identity(x)
-
-    return function
-
-
-for _name, _method in ROUNDING.items():
-    aten(_name)(_rounding(_method))
-
-
-def _comparison(method: str) -> Callable[..., Tensor]:
-    def function(call: Call, x: Tensor, y: Any) -> Tensor:
-        result: Tensor = getattr(call.g, method)(*call.promoted(x, y))
-        return result
-
-    return function
-
-
-for _name, _method in COMPARISONS.items():
-    aten(_name)(_comparison(_method))
-
-
-def _test(method: str) -> Callable[..., Tensor]:
-    def function(call: Call, x: Tensor) -> Tensor:
-        if x.dtype.is_float or method == "signbit" and str(x.dtype) != "bool":
-            return getattr(call.g, method)(x)
-        return call.g.constant(method == "is_finite", call.shape, call.dtype)
-
-    return function
-
-
-for _name, _method in TESTS.items():
-    aten(_name)(_test(_method))
-
-
-def _logical(method: str) -> Callable[..., Tensor]:
-    def function(call: Call, x: Tensor, y: Tensor) -> Tensor:
-        result: Tensor = getattr(call.g, method)(*(call.cast(v, call.dtype) for v in (x, y)))
-        return result
-
-    return function
-
-
-for _name, _method in LOGICAL.items():
-    aten(_name)(_logical(_method))
-
-
-def _bitwise(word: str) -> Callable[..., Tensor]:
-    def function(call: Call, x: Any, y: Any) -> Tensor:
-        operands = (call.cast(v, call.dtype) for v in (x, y))
-        result: Tensor = getattr(call.g, f"{'logical' if str(call.dtype) == 'bool' else 'bitwise'}_{word}")(*operands)
-        return result
-
-    return function
-
-
-for _name, _method in BITWISE.items():
-    aten(_name)(_bitwise(_method))
+@aten.rows({"log1p": f.log1p, "expm1": f.expm1, "copysign": f.copysign, "nextafter": f.nextafter})
+@aten.rows({"cbrt": f.cbrt, "hypot": f.hypot}, domain="prims")
+def by_formula(call: Call, formula: Callable[..., Tensor], *operands: Any) -> Tensor:
+    return formula(call.g, *call.casts(*operands))
 
 
 @aten("logical_not")
@@ -155,13 +94,8 @@ def detach(call: Call, x: Tensor) -> Tensor:
     return stopped(call, x) if x.dtype.is_float else x
 
 
-@aten("positive", "alias", "lift_fresh_copy", "lift_fresh", "contiguous")
+@aten("positive", "alias", "clone", "lift_fresh_copy", "lift_fresh", "contiguous")
 def same(call: Call, x: Tensor, **_: Any) -> Tensor:
-    return x
-
-
-@aten("clone")
-def clone(call: Call, x: Tensor, *, memory_format: Any = None) -> Tensor:
     return x
 
 
@@ -170,52 +104,29 @@ def to_copy(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
     return call.cast(x, call.dtype) if call.result is not None else x
 
 
-def _sum(call: Call, x: Any, y: Any, alpha: Any, method: str) -> Tensor:
-    x, y = (call.cast(v, call.dtype) for v in (x, y))
+@aten.rows({"add": "addition", "sub": "subtraction"})
+def scaled_sum(call: Call, method: str, x: Any, y: Any, *, alpha: Any = 1) -> Tensor:
+    x, y = call.casts(x, y)
     if str(call.dtype) == "bool":
         return call.g.logical_or(x, y)
-    if alpha != 1:
-        y = call.g.multiplication(y, call.cast(alpha, call.dtype))
-    result: Tensor = getattr(call.g, method)(x, y)
-    return result
-
-
-@aten("add")
-def add(call: Call, x: Any, y: Any, *, alpha: Any = 1) -> Tensor:
-    return _sum(call, x, y, alpha, "addition")
-
-
-@aten("sub")
-def sub(call: Call, x: Any, y: Any, *, alpha: Any = 1) -> Tensor:
-    return _sum(call, x, y, alpha, "subtraction")
+    y = y if alpha == 1 else call.g.multiplication(y, call.cast(alpha, call.dtype))
+    return getattr(call.g, method)(x, y)  # type: ignore[no-any-return]
 
 
 @aten("rsub")
 def rsub(call: Call, x: Any, y: Any, alpha: Any = 1) -> Tensor:
-    return _sum(call, y, x, alpha, "subtraction")
-
-
-@aten("mul")
-def mul(call: Call, x: Any, y: Any) -> Tensor:
-    x, y = (call.cast(v, call.dtype) for v in (x, y))
-    return call.g.logical_and(x, y) if str(call.dtype) == "bool" else call.g.multiplication(x, y)
+    return scaled_sum(call, "subtraction", y, x, alpha=alpha)
 
 
 @aten("div", "true_divide")
 def div(call: Call, x: Any, y: Any, *, rounding_mode: str | None = None) -> Tensor:
-    if rounding_mode is not None and not call.dtype.is_float:
-        return _whole_ratio(call, call.cast(x, call.dtype), call.cast(y, call.dtype), rounding_mode)
-    ratio = call.g.division(*(call.cast(v, call.dtype) for v in (x, y)))
-    if rounding_mode == "floor":
-        return call.g.floor(ratio)
-    return call.g.truncate(ratio) if rounding_mode == "trunc" else ratio
-
-
-def _whole_ratio(call: Call, x: Tensor, y: Tensor, rounding_mode: str) -> Tensor:
-    """Divide integers with the requested rounding: subtract the remainder first, so that the division is exact."""
-    g = call.g
-    rest = g.floor_modulo(x, y) if rounding_mode == "floor" else g.modulo(x, y)
-    return g.division(x - rest, y)
+    g, (x, y) = call.g, call.casts(x, y)
+    if rounding_mode is None:
+        return g.division(x, y)
+    if call.dtype.is_float:
+        return (g.floor if rounding_mode == "floor" else g.truncate)(g.division(x, y))
+    # Without the remainder, the division of integers is exact.
+    return g.division(x - (g.floor_modulo if rounding_mode == "floor" else g.modulo)(x, y), y)
 
 
 @aten("floor_divide")
@@ -223,40 +134,11 @@ def floor_divide(call: Call, x: Any, y: Any) -> Tensor:
     return div(call, x, y, rounding_mode="floor")
 
 
-@aten("remainder")
-def remainder(call: Call, x: Any, y: Any) -> Tensor:
-    return call.g.floor_modulo(*(call.cast(v, call.dtype) for v in (x, y)))
-
-
-@aten("fmod")
-def fmod(call: Call, x: Any, y: Any) -> Tensor:
-    return call.g.modulo(*(call.cast(v, call.dtype) for v in (x, y)))
-
-
 @aten("pow")
 def power(call: Call, x: Any, y: Any) -> Tensor:
-    if isinstance(y, (int, float)) and y == 2:
-        return call.g.square(call.cast(x, call.dtype))
-    if isinstance(y, (int, float)) and y == 0.5:
-        return call.g.square_root(call.cast(x, call.dtype))
-    return call.g.power(*(call.cast(v, call.dtype) for v in (x, y)))
-
-
-@aten("atan2")
-def atan2(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    return call.g.atan2(*(call.cast(v, call.dtype) for v in (x, y)))
-
-
-@aten("maximum")
-def maximum(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    x, y = (call.cast(v, call.dtype) for v in (x, y))
-    return call.g.logical_or(x, y) if str(call.dtype) == "bool" else call.g.maximum_with_nan_propagation(x, y)
-
-
-@aten("minimum")
-def minimum(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    x, y = (call.cast(v, call.dtype) for v in (x, y))
-    return call.g.logical_and(x, y) if str(call.dtype) == "bool" else call.g.minimum_with_nan_propagation(x, y)
+    if isinstance(y, (int, float)) and y in (2, 0.5):
+        return (call.g.square if y == 2 else call.g.square_root)(call.cast(x, call.dtype))
+    return call.g.power(*call.casts(x, y))
 
 
 @aten("clamp", "clamp_min", "clamp_max", "clip")
@@ -274,7 +156,7 @@ def clamp(call: Call, x: Tensor, low: Any = None, high: Any = None, **named: Any
 def where(call: Call, condition: Tensor, x: Any = None, y: Any = None) -> Tensor:
     if x is None or y is None:
         call.refuse("a condition without values to select is not supported: the result size is known only at run time")
-    return call.g.select(condition, call.cast(x, call.dtype), call.cast(y, call.dtype))
+    return call.g.select(condition, *call.casts(x, y))
 
 
 @aten("masked_fill")
@@ -287,49 +169,10 @@ def lerp(call: Call, start: Tensor, end: Tensor, weight: Any) -> Tensor:
     return start + call.cast(weight, call.dtype) * (end - start)
 
 
-@aten("addcmul")
-def addcmul(call: Call, x: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
-    product = call.g.multiplication(a, b)
-    return x + (product if value == 1 else product * call.cast(value, call.dtype))
-
-
-@aten("addcdiv")
-def addcdiv(call: Call, x: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
-    ratio = call.g.division(a, b)
-    return x + (ratio if value == 1 else ratio * call.cast(value, call.dtype))
-
-
-# --- functions whose plain formula loses digits -----------------------------------------------------------------------
-@aten("log1p")
-def log1p(call: Call, x: Tensor) -> Tensor:
-    return f.log1p(call.g, call.cast(x, call.dtype))
-
-
-@aten("expm1")
-def expm1(call: Call, x: Tensor) -> Tensor:
-    return f.expm1(call.g, call.cast(x, call.dtype))
-
-
-@aten("copysign")
-def copysign(call: Call, x: Any, y: Any) -> Tensor:
-    return f.copysign(call.g, *(call.cast(v, call.dtype) for v in (x, y)))
-
-
-@aten("nextafter")
-def nextafter(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    return f.nextafter(call.g, x, y)
-
-
-@aten("bitwise_left_shift", "__lshift__")
-def left_shift(call: Call, x: Any, y: Any) -> Tensor:
-    x, y = (call.cast(v, call.dtype) for v in (x, y))
-    return call.g.bitwise_left_shift(x, y)
-
-
-@aten("bitwise_right_shift", "__rshift__")
-def right_shift(call: Call, x: Any, y: Any) -> Tensor:
-    x, y = (call.cast(v, call.dtype) for v in (x, y))
-    return call.g.bitwise_right_shift(x, y)
+@aten.rows({"addcmul": "multiplication", "addcdiv": "division"})
+def add_combined(call: Call, method: str, x: Tensor, a: Tensor, b: Tensor, *, value: Any = 1) -> Tensor:
+    combined = getattr(call.g, method)(a, b)
+    return x + (combined if value == 1 else combined * call.cast(value, call.dtype))
 
 
 # --- activations ------------------------------------------------------------------------------------------------------
@@ -373,7 +216,7 @@ def hardswish(call: Call, x: Tensor) -> Tensor:
 
 @aten("elu")
 def elu(call: Call, x: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
-    below = expm1(call, call.g.minimum(x * float(input_scale), 0.0)) * float(alpha)
+    below = f.expm1(call.g, call.g.minimum(x * float(input_scale), 0.0)) * float(alpha)
     return call.g.select(call.g.greater_than(x, 0.0), x, below) * float(scale)
 
 
@@ -382,12 +225,12 @@ def softplus(call: Call, x: Tensor, beta: float = 1.0, threshold: float = 20.0) 
     g, scaled = call.g, x * float(beta)
     above = g.greater_than(scaled, float(threshold))
     bounded = g.select(above, call.cast(0.0, call.dtype), scaled)
-    return g.select(above, x, log1p(call, g.exponent(bounded)) / float(beta))
+    return g.select(above, x, f.log1p(g, g.exponent(bounded)) / float(beta))
 
 
 @aten("log_sigmoid")
 def log_sigmoid(call: Call, x: Tensor) -> Tensor:
-    return call.g.minimum(x, 0.0) - log1p(call, call.g.exponent(-call.g.absolute(x)))
+    return call.g.minimum(x, 0.0) - f.log1p(call.g, call.g.exponent(-call.g.absolute(x)))
 
 
 @aten("mish")
@@ -404,20 +247,15 @@ def threshold(call: Call, x: Tensor, limit: float, value: float) -> Tensor:
 def safe_softmax(call: Call, x: Tensor, axis: int, *_: Any, **__: Any) -> Tensor:
     """Translate _safe_softmax, whose result is 0 in rows in which all elements are -infinity."""
     g = call.g
-    found = softmax(call, x, axis)
+    found = softmax(call, "softmax", x, axis)
     if not x.shape:
         return found
     none = g.reduction_and(g.equal(call.cast(x, call.dtype), -math.inf), axis)
     return g.select(none, call.cast(0.0, call.dtype), found)
 
 
-@aten("softmax", "_softmax")
-def softmax(call: Call, x: Tensor, axis: int, *_: Any, **__: Any) -> Tensor:
-    return call.g.softmax(call.cast(x, call.dtype), axis) if x.shape else call.g.constant(1.0, (), call.dtype)
-
-
-@aten("log_softmax", "_log_softmax")
-def log_softmax(call: Call, x: Tensor, axis: int, *_: Any, **__: Any) -> Tensor:
+@aten.rows({"softmax": "softmax", "_softmax": "softmax", "log_softmax": "log_softmax", "_log_softmax": "log_softmax"})
+def softmax(call: Call, method: str, x: Tensor, axis: int, *_: Any, **__: Any) -> Tensor:
     if not x.shape:
-        return call.g.constant(0.0, (), call.dtype)
-    return call.g.log_softmax(call.cast(x, call.dtype), axis)
+        return call.cast(float(method == "softmax"), call.dtype)  # type: ignore[no-any-return]
+    return getattr(call.g, method)(call.cast(x, call.dtype), axis)  # type: ignore[no-any-return]

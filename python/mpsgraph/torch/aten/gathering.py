@@ -67,7 +67,7 @@ def scatter(call: Call, x: Tensor, axis: int, indices: Tensor, source: Any, **na
     if mode is None:
         call.refuse(f"reduce must be add or multiply, got {named['reduce']}")
     if not isinstance(source, Tensor):
-        source = call.number(source, shape_of(indices), x.dtype)
+        source = call.constant(source, x.dtype, shape_of(indices))
     return scattered(call, x, axis, indices, source, mode)
 
 

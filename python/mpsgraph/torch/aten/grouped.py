@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..._core import Tensor, int32
-from ._table import Call, aten, library, shape_of
+from ._table import Call, aten, shape_of
 
 
 @dataclass
@@ -105,12 +105,12 @@ def grouped_matmul(
     return _of_each_group(call, rows, b, shape_of(offs)[0], _tiles(call, offs, shape_of(rows)[0]))
 
 
-@library("transformers::grouped_mm_fallback")
+@aten("grouped_mm_fallback", domain="transformers")
 def transformers_grouped_matmul(call: Call, x: Tensor, weights: Tensor, offsets: Tensor) -> Tensor:
     return _by_group(call, x, weights, _tiles(call, offsets, shape_of(x)[0]))
 
 
-@library("transformers::grouped_mm_fallback_backward")
+@aten("grouped_mm_fallback_backward", domain="transformers")
 def transformers_grouped_matmul_gradients(
     call: Call, x: Tensor, weights: Tensor, offsets: Tensor, incoming: Tensor
 ) -> list[Tensor]:

@@ -22,8 +22,7 @@ def _stacked(
     call: Call, algorithm: m.Algorithm, *operands: Tensor, ranks: Sequence[int] = (), empty: float = 0
 ) -> list[Tensor]:
     """Apply an algorithm to operands with any leading axes. The call's results have the types that PyTorch reports."""
-    said = call.result if isinstance(call.result, (tuple, list)) else [call.result]
-    types = [([int(size) for size in r.shape], dtype_of(r.dtype)) for r in said]
+    types = [([int(size) for size in r.shape], dtype_of(r.dtype)) for r in call.results]
     return m.stacked(call.g, types, algorithm, *operands, ranks=ranks, empty=empty)
 
 

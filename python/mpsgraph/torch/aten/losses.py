@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core import Tensor
+from ...numpy._formulas import log1p
 from ._table import Call, aten, shape_of
-from .elementwise import log1p
 
 
 def _reduced(call: Call, x: Tensor, reduction: int) -> Tensor:
@@ -110,7 +110,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     g = call.g
     # This expression is -log(sigmoid(x)), computed without overflow.
-    softened = log1p(call, g.exponent(-g.absolute(x))) + g.maximum(-x, 0.0)
+    softened = log1p(g, g.exponent(-g.absolute(x))) + g.maximum(-x, 0.0)
     if positive is None:
         losses = (1.0 - y) * x + softened
     else:

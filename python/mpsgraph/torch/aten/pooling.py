@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,18 +56,15 @@ def max_pool_with_indices(
     call: Call, x: Tensor, kernel: Window, stride: Window = (), padding: Window = 0, dilation: Window = 1,
     ceil_mode: bool = False,
 ) -> list[Tensor | None]:  # fmt: skip
-    three = "3d" in call.name
+    count = 3 if "3d" in call.name else 2
     if not call.gives(1):
-        largest = _largest(call, x, (kernel, stride, padding, dilation), ceil_mode, 3 if three else 2)
-        return [largest, None]
-    method = call.g.max_pooling4d_return_indices if three else call.g.max_pooling2d_return_indices
-    count = 3 if three else 2
-    values, places = method(
+        return [_largest(call, x, (kernel, stride, padding, dilation), ceil_mode, count), None]
+    g = call.g
+    method = g.max_pooling4d_return_indices if count == 3 else g.max_pooling2d_return_indices
+    return list(method(
         _batched(call, x, count), ceil_mode=ceil_mode, **_where(kernel, stride, padding, dilation, count),
-        return_indices_mode="global_flatten_3d" if three else "global_flatten_2d",
-    )  # fmt: skip
-    sizes = [int(size) for size in call.result[0].shape]
-    return [call.g.reshape(values, sizes), call.g.reshape(call.g.cast(places, "int64"), sizes)]
+        return_indices_mode=f"global_flatten_{count}d",
+    ))  # fmt: skip
 
 
 @aten("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
@@ -91,36 +89,20 @@ def averaged(
     call: Call, x: Tensor, kernel: Window, stride: Window, padding: Window, ceil_mode: bool, count_padding: bool,
     divisor: Any, sizes: Sequence[int], count: int,
 ) -> Tensor:  # fmt: skip
-    """Compute average pooling.
-
-    If PyTorch and the graph divide by different counts, the sums of the windows are divided by constant counts instead.
-    """
+    """Compute average pooling, with sums of windows that are divided by a number if there is a divisor."""
     g, x = call.g, _batched(call, x, count)
     where = _where(kernel, stride, padding, 1, count)
-    method = g.avg_pooling4d if count == 3 else g.avg_pooling2d
-    pads = pair(padding, count)
-    if divisor is None and not ceil_mode:
-        return g.reshape(method(x, include_zero_pad_to_average=bool(count_padding and any(pads)), **where), list(sizes))
-    steps = kernel if isinstance(stride, (list, tuple)) and not stride else stride
-    kernels, strides, inner, out = pair(kernel, count), pair(steps, count), shape_of(x)[-count:], list(sizes)[-count:]
-    after = [max((o - 1) * s + k - n - p, 0) for o, s, k, n, p in zip(out, strides, kernels, inner, pads, strict=True)]
-    wide = g.pad(x, [0, 0, *pads], [0, 0, *after])
-    crop = (
-        [0, 0, *([0] * count)],
-        [*shape_of(x)[:2], *((o - 1) * s + k for o, s, k in zip(out, strides, kernels, strict=True))],
-    )
-    wide = g.slice(wide, *crop)
-    plain = {**where, "padding": [(0, 0)] * len(where["padding"])}
-    total = method(wide, **plain) * float(np.prod(kernels))
-    counts = np.ones(out)
-    for axis in range(count):
-        begin = np.arange(out[axis]) * strides[axis] - pads[axis]
-        end = np.minimum(begin + kernels[axis], inner[axis] + pads[axis])
-        length = end - begin if count_padding else np.minimum(end, inner[axis]) - np.maximum(begin, 0)
-        counts = counts * length.reshape([-1 if i == axis else 1 for i in range(count)])
-    if divisor is not None:
-        counts = np.full(out, divisor)
-    return g.reshape(total * g.constant((1 / counts).astype(x.dtype.numpy)), list(sizes))
+    method, pads = g.avg_pooling4d if count == 3 else g.avg_pooling2d, where["padding"]
+    if divisor is None:
+        with_zeros = bool(count_padding and any(low for low, _ in pads))
+        found = method(x, include_zero_pad_to_average=with_zeros, ceil_mode=ceil_mode, **where)
+    else:
+        # Padding extends to the end of the last window, so that every average is one of a whole window.
+        axes = zip(pads[-count:], where["kernel"][-count:], where["strides"][-count:], shape_of(x)[-count:],
+                   list(sizes)[-count:], strict=True)  # fmt: skip
+        pads[-count:] = [(low, max((o - 1) * s + k - n - low, low)) for (low, _), k, s, n, o in axes]
+        found = method(x, include_zero_pad_to_average=True, **where) * (math.prod(where["kernel"]) / divisor)
+    return g.reshape(found, list(sizes))
 
 
 @aten("avg_pool2d", "avg_pool3d")

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..._core import Tensor
-from ...numpy import _formulas as f
+from ...interchange.renames import methods
 from . import elementwise, reductions, shapes
-from ._table import _FUNCTIONS, Call, prims, shape_of
+from ._table import Call, aten, prims, shape_of
 
 # Primitives that have the arguments and the meaning of the ATen operation with the same name.
 for _name in (
@@ -24,7 +24,9 @@ for _name in (
     "ne", "neg", "pow", "reciprocal", "remainder", "round", "rsqrt", "scalar_tensor", "sign", "signbit", "sin", "sinh",
     "sqrt", "sub", "tan", "tanh", "trunc", "where", "full", "full_like", "empty", "empty_strided", "reshape",
 ):  # fmt: skip
-    prims(_name)(_FUNCTIONS[_name])
+    _function = aten.get(_name)
+    assert _function is not None, _name
+    prims(_name)(_function)
 
 
 @prims("convert_element_type")
@@ -60,31 +62,12 @@ def rev(call: Call, x: Tensor, axes: Sequence[int]) -> Tensor:
     return shapes.flip(call, x, axes)
 
 
-@prims("sum")
-def sum_(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
-    return _over(call, "reduction_sum", call.cast(x, call.dtype), axes)
-
-
-@prims("prod")
-def prod(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
-    return _over(call, "reduction_product", call.cast(x, call.dtype), axes)
-
-
-@prims("amax")
-def amax(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
-    return _over(call, "reduction_maximum_propagate_nan", x, axes)
-
-
-@prims("amin")
-def amin(call: Call, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
-    return _over(call, "reduction_minimum_propagate_nan", x, axes)
-
-
-def _over(call: Call, method: str, x: Tensor, axes: Sequence[int] | None) -> Tensor:
+@aten.rows(methods("aten", "reduction", without=("mean",)), domain="prims")
+def reduction(call: Call, method: str, x: Tensor, axes: Sequence[int] | None, **_: Any) -> Tensor:
     """Reduce over axes. An empty list means no axes in the prims namespace, but all axes in ATen."""
     if axes is not None and not len(axes):
         return x
-    return reductions.reduced(call, method, x, None if axes is None else list(axes))
+    return reductions.reduced(call, method, call.cast(x, call.dtype), None if axes is None else list(axes))
 
 
 @prims("var")
@@ -97,33 +80,14 @@ def iota(call: Call, length: int, *, start: int, step: int, **_: Any) -> Tensor:
     return call.g.constant((start + step * np.arange(length)).astype(call.dtype.numpy), dtype=call.dtype)
 
 
-@prims("fmax")
-def fmax(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    """Translate fmax, the larger of two operands. Where only one operand is NaN, the result is the other operand."""
-    return _without_nan(call, x, y, elementwise.maximum)
-
-
-@prims("fmin")
-def fmin(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    return _without_nan(call, x, y, elementwise.minimum)
-
-
-def _without_nan(call: Call, x: Tensor, y: Tensor, function: Any) -> Tensor:
-    g, (x, y) = call.g, (call.cast(v, call.dtype) for v in (x, y))
-    found: Tensor = function(call, x, y)
+@prims("fmax", "fmin")
+def extremum_of_numbers(call: Call, x: Tensor, y: Tensor) -> Tensor:
+    """Return the larger or smaller operand. Where only one operand is NaN, the result is the other operand."""
+    g, (x, y) = call.g, call.casts(x, y)
+    found = elementwise.binary(call, elementwise.BINARY[f"{call.name[1:]}imum"], x, y)
     if not call.dtype.is_float:
         return found
     return g.select(g.is_nan(x), y, g.select(g.is_nan(y), x, found))
-
-
-@prims("cbrt")
-def cbrt(call: Call, x: Tensor) -> Tensor:
-    return f.cbrt(call.g, x)
-
-
-@prims("hypot")
-def hypot(call: Call, x: Tensor, y: Tensor) -> Tensor:
-    return f.hypot(call.g, x, y)
 
 
 @prims("frexp")

@@ -7,11 +7,13 @@ graphs with operations for a single layer, forward and backward, which are trans
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ..._core import Tensor
-from ._table import Call, aten, own, shape_of
+from ._table import Call, aten, shape_of
 
+own = partial(aten, domain="mpsgraph")
 Layer = Callable[[Tensor, list[Any], int, bool], tuple[Tensor, list[Tensor]]]
 """Function that runs one recurrent layer in one direction.
 

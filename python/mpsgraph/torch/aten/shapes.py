@@ -199,7 +199,7 @@ def constant_pad(call: Call, x: Tensor, pads: Sequence[int], value: float = 0) -
 
 def filled(call: Call, value: Any) -> Tensor:
     """Return a constant with the shape and dtype of the call's result, filled with a value."""
-    return call.number(value, call.shape, call.dtype)
+    return call.constant(value, call.dtype, call.shape)
 
 
 @aten("full", "full_like", "new_full")
@@ -245,17 +245,13 @@ def _places(call: Call, sizes: Sequence[int], strides: Sequence[int], offset: in
 
 
 @aten("as_strided", "as_strided_copy")
+@prims("as_strided")
 def as_strided(
     call: Call, x: Tensor, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None
 ) -> Tensor:
     begin = call.arguments[0].storage_offset() if offset is None else offset
     places = _places(call, sizes, strides, begin)
     return call.g.reshape(call.g.gather(call.g.reshape(x, [-1]), call.g.constant(places), 0), call.shape)
-
-
-@prims("as_strided")
-def as_strided_of_prims(call: Call, *arguments: Any) -> Tensor:
-    return as_strided(call, *arguments)
 
 
 @prims("as_strided_scatter")

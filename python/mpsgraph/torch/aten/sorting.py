@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ def sort(call: Call, x: Tensor, *arguments: Any, **named: Any) -> list[Tensor]:
     axis %= len(shape_of(x))
     keys = g.cast(x, "int32") if str(x.dtype) == "bool" else x
     places = g.arg_sort(keys, axis, descending)
-    return [g.gather_along_axis(axis, x, places), g.cast(places, "int64")]
+    return [g.gather_along_axis(axis, x, places), places]
 
 
 @aten("argsort")
@@ -32,29 +31,22 @@ def argsort(call: Call, x: Tensor, *arguments: Any, **named: Any) -> Tensor:
     return sort(call, x, *arguments, **named)[1]
 
 
-def _running(method: str, before: str) -> Callable[..., Any]:
-    def function(call: Call, x: Tensor, axis: int) -> list[Tensor]:
-        """Translate cummax or cummin: return running extrema and, for each, the index of the last equal element.
+@aten.rows({"cummax": "cumulative_maximum", "cummin": "cumulative_minimum"})
+def running(call: Call, method: str, x: Tensor, axis: int) -> list[Tensor]:
+    """Translate cummax or cummin: return running extrema and, for each, the index of the last equal element.
 
-        Once an element is NaN, all later extrema are NaN.
-        """
-        g = call.g
-        if not x.shape:
-            return [x, g.constant(0, (), "int64")]
-        axis %= len(shape_of(x))
-        found = getattr(g, method)(x, axis)
-        own = g.coordinate_along_axis(axis, shape_of(x))
-        is_it = g.equal(x, found)
-        if x.dtype.is_float:
-            is_it = g.logical_or(is_it, g.is_nan(x))
-        places = g.cumulative_maximum(g.select(is_it, own, g.constant(0, (), "int32")), axis)
-        return [found, g.cast(places, "int64")]
-
-    return function
-
-
-aten("cummax")(_running("cumulative_maximum", ""))
-aten("cummin")(_running("cumulative_minimum", ""))
+    Once an element is NaN, all later extrema are NaN.
+    """
+    g = call.g
+    if not x.shape:
+        return [x, g.constant(0, (), "int64")]
+    axis %= len(shape_of(x))
+    found = getattr(g, method)(x, axis)
+    own = g.coordinate_along_axis(axis, shape_of(x))
+    is_it = g.equal(x, found)
+    if x.dtype.is_float:
+        is_it = g.logical_or(is_it, g.is_nan(x))
+    return [found, g.cumulative_maximum(g.select(is_it, own, g.constant(0, (), "int32")), axis)]
 
 
 @aten("logcumsumexp")
