@@ -350,9 +350,7 @@ class Prepared:
         }
         self._feeds = [engine.feed_sharding(shape, part) for part, (_, shape) in zip(
             self._parts, whole.values(), strict=True)]  # fmt: skip
-        self.program = program = Program(
-            runner.graph, whole, targets, operations, engine.attention_implementation
-        )
+        self.program = program = Program(runner.graph, whole, targets, operations, engine.attention_implementation)
         by_name = {v.name: v for v in runner.graph.variables}
         read = [name for name in program.variables if name not in program.assigned]
         self._assigned, self._read = ([by_name[n] for n in names] for names in (program.assigned, read))

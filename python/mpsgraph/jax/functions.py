@@ -47,9 +47,7 @@ class Program:
         attention: str | None = None,
     ) -> None:
         self._attention = attention
-        made = _core.expanded(
-            graph, dict(feeds), list(targets), list(operations), keep_attention=attention is not None
-        )
+        made = _core.expanded(graph, dict(feeds), list(targets), list(operations), keep_attention=attention is not None)
         self._graph, self._feeds, self._targets = made["graph"], made["feeds"], made["targets"]
         self._variables, self.variables = made["variables"], [v.name for v in made["source_variables"]]
         self.operations: list[Operation] = self._graph.operations
