@@ -10,9 +10,8 @@ py::dict expanded(const GraphObject& graph, const py::typing::Dict<Tensor, py::t
                   const Sequence<Tensor>& targets, const Sequence<Operation>& target_operations, bool keep_attention) {
   std::vector<std::pair<Tensor*, TensorType>> types;
   for (const auto& [tensor, type] : feeds) types.emplace_back(py::cast<Tensor*>(tensor), to_tensor_type(type));
-  compiler::Program program = compiler::expanded(
-      *graph, types, to_tensors(targets, "targets"), to_operations(target_operations, "target operations"),
-      keep_attention);
+  compiler::Program program = compiler::expanded(*graph, types, to_tensors(targets, "targets"),
+                                                 to_operations(target_operations, "target operations"), keep_attention);
   const std::shared_ptr<Graph> made = std::move(program.graph);
   const py::object object = graph_object(made);
   py::dict result;
