@@ -45,7 +45,8 @@ def tokens(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
 def images(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     shape = (sizes["batch"], sizes["image"], sizes["image"], 3)
-    return rng.standard_normal(shape, np.float32), rng.integers(sizes["classes"], size=shape[0], dtype=np.int32)
+    labels = rng.integers(sizes["classes"], size=shape[0], dtype=np.int32)
+    return rng.standard_normal(shape, np.float32), np.asarray(labels)
 
 
 def operations(name: str, sizes: Sizes) -> float:

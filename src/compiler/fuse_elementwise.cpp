@@ -423,6 +423,7 @@ void split_casts(Program& program) {
 }  // namespace
 
 void fuse_elementwise(Program& program) {
+  recompute_elementwise(program);
   split_casts(program);
   ElementwiseFuser fuser(program);
   rewrite(program, [&](Rewriter& rewriter, const Operation& operation) { return fuser.visit(rewriter, operation); });

@@ -32,6 +32,7 @@ void fuse(Program&);  // fuses bias, residual, and activation into convolutions 
 void fuse_sparse(Program&);  // part of fuse: matmuls with sparse tensors
 void fuse_rotary(Program&);  // part of fuse: rotary embeddings and their gradients
 void fuse_softmax(Program&);  // part of fuse: softmax and its gradient, and losses whose labels are class indices
+void recompute_elementwise(Program&);  // part of fuse_elementwise: computes large values again that are used much later
 void fuse_elementwise(Program&);  // merges each region of element-wise operations into one kernel
 // Runs operations that free more memory than they allocate, such as variable updates, as early as possible.
 void schedule(Program&);
