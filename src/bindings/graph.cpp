@@ -248,6 +248,10 @@ py::typing::List<py::dict> definitions() {
     py::list tensor_attributes;
     for (std::string_view key : definition->tensor_attributes) tensor_attributes.append(std::string(key));
     item["tensor_attributes"] = tensor_attributes;
+    item["dtypes"] = std::string(name(definition->dtypes));
+    item["predicate"] = definition->predicate;
+    item["parameters"] = std::string(definition->parameters);
+    item["documentation"] = definition->documentation;
     item["blocks"] = definition->block_count;
     item["elementwise"] = definition->elementwise;
     item["has_effect"] = definition->has_effect;
