@@ -63,6 +63,7 @@ from collections.abc import Sequence
 
 from ._family import AttributeLike, Axes, DTypeLike, Family, ShapeLike, Tensor, TensorLike
 from ._padding import Padding
+from .pooling_descriptors import Window
 
 class Derived(Family):
 '''

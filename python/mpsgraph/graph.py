@@ -46,9 +46,6 @@ from .ops.memory import Memory
 from .ops.non_maximum_suppression import NonMaximumSuppression
 from .ops.normalization import Normalization
 from .ops.optimizer import Optimizer
-from .ops.pooling import Pooling
-from .ops.pooling_indices import PoolingWithIndices
-from .ops.pooling_tiles import Pooling4D
 from .ops.quantization import Quantization
 from .ops.random import Random
 from .ops.recurrent import Recurrent
@@ -73,9 +70,6 @@ class Graph(
     Memory,
     Matrix,
     ConvolutionColumns,
-    Pooling,
-    PoolingWithIndices,
-    Pooling4D,
     Sparse,
     Stencil,
     Normalization,

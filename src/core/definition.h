@@ -179,6 +179,7 @@ struct OperationDefinition {
   //   axes      a list of axes in which callers pass None for all
   //   sizes     a list of ints; a single int is repeated
   //   padding   a padding style, or amounts, which become the attributes padding_style and padding
+  //   window, strides  the window of a pooling operation: sizes or a descriptor, and steps or None
   //   = -1      callers have another default
   // Arguments after "*" can only be passed by name. The operation's name is the last argument, unless "name" is listed.
   // " -> list[Tensor]" at the end means several results.

@@ -87,7 +87,8 @@ def entry_points() -> dict[CodeType | Schema, EntryPoint]:
     found: dict[CodeType | Schema, EntryPoint] = {}
     families = [f for f in mg.Graph.__mro__ if f.__module__.startswith("mpsgraph.ops.") and f.__name__ != "Family"]
     for family in families:
-        for name, method in vars(family).items():
+        for name in list(vars(family)):
+            method = getattr(family, name)
             if inspect.isfunction(method) and not name.startswith("_"):
                 _add(found, f"Graph.{name}", method, mg.Graph)
     for where, module in public_modules().items():

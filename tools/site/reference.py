@@ -121,7 +121,8 @@ def families() -> dict[str, list[tuple[str, Any]]]:
     found: dict[str, list[tuple[str, Any]]] = {}
     for owner in mg.Graph.__mro__:
         if owner.__module__.startswith("mpsgraph.ops.") and owner.__name__ != "Family":
-            for name, method in vars(owner).items():
+            for name in list(vars(owner)):
+                method = getattr(owner, name)
                 if inspect.isfunction(method) and name[0] != "_":
                     schema = inspect.unwrap(method)
                     family = schema.family if isinstance(schema, Schema) else owner.__module__.rpartition(".")[2]

@@ -179,8 +179,6 @@ FAMILIES = {
     "normalization": "Normalization",
     "optimizer": "Optimizer updates",
     "pooling": "Pooling",
-    "pooling_indices": "Pooling with indices",
-    "pooling_tiles": "Windows and tiles",
     "quantization": "Quantization",
     "random": "Random numbers",
     "recurrent": "Recurrent layers",

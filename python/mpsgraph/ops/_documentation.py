@@ -72,7 +72,8 @@ def sections(text: str) -> tuple[str, dict[str, str]]:
     lines = above
     for line in text.strip().split("\n"):
         if (heading := _SECTION.match(line)) is not None:
-            lines = found[heading[1]] = [line[heading.end() :]] if heading.end() < len(line) else []
+            lines = found.setdefault(heading[1], [])
+            lines += [line[heading.end() :]] if heading.end() < len(line) else []
         elif line.startswith(">>>"):
             lines = found.setdefault("Example", [])
             lines.append(line)
@@ -94,6 +95,7 @@ def _entries(text: str) -> dict[str, str]:
 def _argument(schema: Schema, parameter: Parameter) -> str:
     """Describe an argument that the text does not describe."""
     first, name, words = schema.parameters[0].name, parameter.name, schema.dtypes
+    kinds = {p.kind for p in schema.parameters}
     plain, known = ("Tensor or number", _TENSORS_OR_NUMBERS) if parameter.kind == "number" else ("Tensor", _TENSORS)
     if name == "name":
         return "Name of the operation."
@@ -101,7 +103,7 @@ def _argument(schema: Schema, parameter: Parameter) -> str:
         return _AXES
     if name == "incoming":
         return f"Floating-point gradient with respect to the result of {schema.forward}."
-    if first == "incoming" and name == "source" and "shape" not in {p.kind for p in schema.parameters}:
+    if first == "incoming" and name == "source" and kinds.isdisjoint(("shape", "window")):
         same = "the dtype and normally the shape" if schema.elementwise else "the shape and dtype"
         return f"The input of {schema.forward}, with {same} of incoming."
     if first == "incoming" and parameter.kind == "shape":
@@ -119,12 +121,16 @@ def _argument(schema: Schema, parameter: Parameter) -> str:
 def _with_default(text: str, parameter: Parameter) -> str:
     """Add the default value to the description of an argument, unless the description states it."""
     value = parameter.default
-    if value is None or value is Signature.empty or "default" in text:
+    if value is None or value is Signature.empty or "efault" in text:
         return text
     words = f"{value:g}" if type(value) is float else str(value)
-    if parameter.annotation == "str":
+    if type(value) is str and parameter.annotation != "DTypeLike":
         words = f'"{value}"'
-    return f"{text} Defaults to {'the last axis' if parameter.name == 'axis' and value == -1 else words}."
+    if parameter.name == "axis" and value == -1:
+        words = "the last axis"
+    last = text if "\n" not in text else text[text.rindex("\n") :]
+    gap = "\n        " if len(f"{parameter.name}{last}{words}") > 90 else " "
+    return f"{text}{gap}Defaults to {words}."
 
 
 def _returns(schema: Schema) -> str:
@@ -150,6 +156,8 @@ def _raises(schema: Schema) -> Iterator[str]:
         yield "ShapeError: If an axis is out of range or repeated, or axes is empty."
     elif "axis" in names:
         yield f"ShapeError: If {'the shapes differ or ' if several else ''}axis is out of range."
+    elif "kernel" in names:
+        yield "ShapeError: If the shapes do not match, or the kernel, strides, dilations, or padding are invalid."
     elif "padding" in names:
         yield "ShapeError: If the shapes do not match, or the padding is malformed."
     wrong = {"any": "", "ordered": "complex"}.get(schema.dtypes, f"not {_WORDS.get(schema.dtypes)}")

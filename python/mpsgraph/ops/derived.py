@@ -9,14 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .. import _core
 from .._core import Tensor
 from ._documentation import docstring
 from ._family import Family
-from .schema import Schema, schemas
+from .schema import Schema, method_name, schema
 
 
 class Derived(Family):
     """Graph methods for the operations whose definition has a documentation text."""
+
+
+class _Unmade:
+    """A method before its first use. Making all methods at once would take a third of the import of this package."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __get__(self, graph: Any, owner: type | None = None) -> Any:
+        made = _method(schema(self._kind))
+        setattr(Derived, made.__name__, made)
+        return made if graph is None else made.__get__(graph, owner)
+
+    @property
+    def __doc__(self) -> str | None:
+        return self.__get__(None).__doc__
 
 
 def _method(schema: Schema) -> Callable[..., Any]:
@@ -37,10 +54,9 @@ def _method(schema: Schema) -> Callable[..., Any]:
 
     method.__name__, method.__qualname__, method.__module__ = schema.__name__, schema.__qualname__, __name__
     method.__doc__ = docstring(schema)
-    method.__wrapped__ = schema  # type: ignore[attr-defined]
+    method.__wrapped__ = schema
     return method
 
 
-for _schema in schemas().values():
-    if _schema.parameters:
-        setattr(Derived, _schema.__name__, _method(_schema))
+for _kind in _core.documented_kinds():
+    setattr(Derived, method_name(_kind), _Unmade(_kind))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ._family import AttributeLike, Axes, DTypeLike, Family, ShapeLike, Tensor, TensorLike
 from ._padding import Padding
+from .pooling_descriptors import Window
 
 class Derived(Family):
     def relu(self, x: Tensor, name: str | None = None) -> Tensor:
@@ -910,6 +911,248 @@ class Derived(Family):
         """Compute one step of stochastic gradient descent.
 
         result = values - learning_rate * gradient.
+        """
+    def max_pooling2d(
+        self,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        data_layout: str = 'NHWC',
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the maximum of each window of an image.
+
+        result[n, y, x, c] = max over i, j of source[n, y * stride_y + i * dilation_y - top, x * stride_x + ..., c].
+        Padding is never the maximum.
+        """
+    def max_pooling2d_gradient(
+        self,
+        incoming: Tensor,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        data_layout: str = 'NHWC',
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the gradient of max_pooling2d with respect to its source.
+
+        The result starts as zeros, and each element of incoming is added at the first maximum of its window.
+        """
+    def avg_pooling2d(
+        self,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        data_layout: str = 'NHWC',
+        ceil_mode: bool = False,
+        include_zero_pad_to_average: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the mean of each window of an image.
+
+        result[n, y, x, c] = mean of source over the window. Padding counts as zeros with include_zero_pad_to_average;
+        otherwise the mean is taken over the pixels inside the image.
+        """
+    def avg_pooling2d_gradient(
+        self,
+        incoming: Tensor,
+        input_shape: ShapeLike,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        data_layout: str = 'NHWC',
+        ceil_mode: bool = False,
+        include_zero_pad_to_average: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the gradient of avg_pooling2d with respect to its source.
+
+        Each element of incoming is divided equally among the elements of its window, and the shares are added up.
+        """
+    def max_pooling4d(
+        self,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the maximum of each window over the last four axes.
+
+        result[..., a, b, y, x] = max over the window of source[..., a * stride_a + i * dilation_a - before_a, ...].
+        Padding is never the maximum.
+        """
+    def max_pooling4d_gradient(
+        self,
+        incoming: Tensor,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the gradient of max_pooling4d with respect to its source.
+
+        The result starts as zeros, and each element of incoming is added at the first maximum of its window.
+        """
+    def avg_pooling4d(
+        self,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        include_zero_pad_to_average: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the mean of each window over the last four axes.
+
+        result = mean of source over the window. Padding counts as zeros with include_zero_pad_to_average; otherwise the
+        mean is taken over the elements inside the source.
+        """
+    def avg_pooling4d_gradient(
+        self,
+        incoming: Tensor,
+        input_shape: ShapeLike,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        include_zero_pad_to_average: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the gradient of avg_pooling4d with respect to its source.
+
+        Each element of incoming is divided equally among the elements of its window, and the shares are added up.
+        """
+    def l2_norm_pooling4d(
+        self,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the Euclidean norm of each window over the last four axes.
+
+        result = sqrt(sum over the window of source * source). Padding counts as zeros.
+        """
+    def l2_norm_pooling4d_gradient(
+        self,
+        incoming: Tensor,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the gradient of l2_norm_pooling4d with respect to its source.
+
+        result = source * the sum of incoming / norm over the windows that contain the element; a window of zeros
+        contributes 0.
+        """
+    def max_pooling2d_return_indices(
+        self,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        return_indices_mode: str = 'global_flatten_4d',
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        data_layout: str = 'NHWC',
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the maximum of each window of an image, and the index of its first occurrence.
+
+        values = max_pooling2d(source); indices[n, y, x, c] = the position of the maximum, counted in row-major order
+        over the last k axes of the source or of the window.
+        """
+    def max_pooling2d_gradient_from_indices(
+        self,
+        incoming: Tensor,
+        indices: Tensor,
+        output_shape: ShapeLike,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        return_indices_mode: str = 'global_flatten_4d',
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        data_layout: str = 'NHWC',
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the gradient of max_pooling2d with respect to its source, from the indices of the forward pass.
+
+        The result starts as zeros, and each element of incoming is added at the position that its index points to.
+        Indices that point outside the image, or with NCHW outside the channel, are skipped.
+        """
+    def max_pooling4d_return_indices(
+        self,
+        source: Tensor,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        return_indices_mode: str = 'global_flatten_4d',
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the maximum of each window over the last four axes, and the index of its first occurrence.
+
+        values = max_pooling4d(source); indices = the position of each maximum, counted as by
+        max_pooling2d_return_indices.
+        """
+    def max_pooling4d_gradient_from_indices(
+        self,
+        incoming: Tensor,
+        indices: Tensor,
+        output_shape: ShapeLike,
+        kernel: Window,
+        strides: int | Sequence[int] | None = None,
+        *,
+        return_indices_mode: str = 'global_flatten_4d',
+        padding: Padding = 'TF_VALID',
+        dilations: int | Sequence[int] = 1,
+        ceil_mode: bool = False,
+        name: str | None = None,
+    ) -> Tensor:
+        """Compute the gradient of max_pooling4d with respect to its source, from the indices of the forward pass.
+
+        The result starts as zeros, and each element of incoming is added at the position that its index points to.
+        Indices that point outside the window axes are skipped.
         """
     def straight_through(self, value: Tensor, source: Tensor, name: str | None = None) -> Tensor:
         """Return a value whose gradient goes to another tensor (the straight-through estimator).

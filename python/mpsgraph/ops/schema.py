@@ -1,10 +1,10 @@
 """The schema of operations: what the C++ definitions state about each kind, and the Graph methods derived from it.
 
-`schemas()` returns all kinds, by name. Code that needs facts about operations, such as their operands, should take them
-from here instead of listing them:
+`schema` returns the schema of one kind, and `schemas` all of them. Code that needs facts about operations, such as
+their operands, should take them from here instead of listing them:
 
-    >>> from mpsgraph.ops.schema import elementwise, schemas
-    >>> [p.name for p in schemas()["atan2"].operands]
+    >>> from mpsgraph.ops.schema import elementwise, schema
+    >>> [p.name for p in schema("atan2").operands]
     ['primary', 'secondary']
     >>> "exponent" in elementwise(1), "atan2" in elementwise(2)
     (True, True)
@@ -29,8 +29,9 @@ from .._dtypes import as_dtype
 from . import _family
 from ._family import Family, axes_attribute, ints
 from ._padding import Padding, padding_attributes
+from .pooling_descriptors import Window, pooling_attributes
 
-_ANNOTATED = {**vars(_family), "Padding": Padding}
+_ANNOTATED = {**vars(_family), "Padding": Padding, "Window": Window}
 """Names that annotations of parameters contain."""
 _REQUIRED: Any = inspect.Parameter.empty
 _OPERANDS = {
@@ -52,7 +53,7 @@ _ATTRIBUTES = {
 }
 
 
-_CONVERTED = ("attribute", "required", "axes", "sizes", "padding")
+_CONVERTED = ("attribute", "required", "axes", "sizes", "padding", "window", "strides")
 """Kinds of parameters that become attributes."""
 
 
@@ -63,8 +64,8 @@ class Parameter:
         name: Name of the argument.
         kind: For operands, "tensor", "number" (a tensor or a number), "mask" (a bool tensor), "shape", "tensors" (any
             number of them), or "optional"; for attributes, "attribute", "required" (no default for callers), "axes"
-            (None means all axes), "sizes" (an int is repeated), or "padding" (a style or amounts); for the name of the
-            operation, "name".
+            (None means all axes), "sizes" (an int is repeated), "padding" (a style or amounts), or "window" and
+            "strides" (the window of a pooling operation); for the name of the operation, "name".
         annotation: Python type, as a string.
         default: Default value, or inspect.Parameter.empty if the argument is required.
         by_name: Whether the argument can only be passed by name.
@@ -93,7 +94,7 @@ class Schema:
             "booleans", or "complexes".
         parameters: Arguments of the Graph method, including `name`; empty if the method is written in Python.
         tensor_attributes: Names of the attributes that callers may pass as integer tensors instead.
-        result: Return annotation of the Graph method, "Tensor" or "list[Tensor]".
+        result: Return annotation of the Graph method: "Tensor", "list[Tensor]", or "tuple[Tensor, Tensor]".
         elementwise: Whether an element of the result depends only on the same element of each operand.
         is_bool: Whether the result is bool.
         documentation: Text of the C++ definition; see `_documentation.py`.
@@ -112,7 +113,7 @@ class Schema:
         self.result = result or "Tensor"
         self.parameters = list(self._parsed(arguments)) if self.documentation else []
         # What inspect.signature and the argument checks read, as for a function.
-        self.__name__ = self.name + "_" * keyword.iskeyword(self.name)
+        self.__name__ = method_name(self.name)
         self.__qualname__ = f"Graph.{self.__name__}"
         self.__module__ = f"{__package__}.derived"
         self.__globals__ = _ANNOTATED
@@ -129,7 +130,7 @@ class Schema:
     @property
     def forward(self) -> str:
         """The operation of which this one is the gradient."""
-        return re.sub("(_(data|weights|gamma|beta))?_gradient$", "", self.name)
+        return re.sub("(_(data|weights|gamma|beta))?_gradient(_from_indices)?$", "", self.name)
 
     def _parsed(self, text: str) -> Iterator[Parameter]:
         parts = text.split(", ")
@@ -159,6 +160,10 @@ class Schema:
             return "int | Sequence[int]", given[0]
         if kind == "padding":
             return "Padding", attributes["padding_style"][1]
+        if kind == "window":
+            return "Window", _REQUIRED
+        if kind == "strides":
+            return "int | Sequence[int] | None", None
         if default:
             given = default if of == "a string" else int(default)
         elif given is None or kind == "required":
@@ -184,10 +189,12 @@ class Schema:
         """Check and convert the arguments of a call, and add the operation to the graph."""
         plan, kind = self._plan, self.name
         values = plan.bind(graph, args, options)
-        for i, convert in plan.conversions:
+        for i, convert in () if plan.window else plan.conversions:
             values[i] = convert(values[i])
         attributes = {name: values[i] for name, i in plan.attributes} if plan.attributes else {}
-        if plan.padding:
+        if plan.window:
+            attributes = pooling_attributes(kind, plan.window, **attributes)
+        elif plan.padding:
             attributes.update(padding_attributes(attributes["padding"], kind, plan.padding))
         operands = graph._operands(kind, values[: plan.tensors]) if plan.tensors else self._operands(graph, values)
         if self.tensor_attributes:
@@ -197,7 +204,8 @@ class Schema:
             operands, attributes = operands + more, attributes | known
         if self.result == "Tensor":
             return graph.create_tensor(kind, operands, attributes, values[plan.name], graph._noted())
-        return list(graph._operation(kind, operands, attributes, values[plan.name]).outputs)
+        outputs = graph._operation(kind, operands, attributes, values[plan.name]).outputs
+        return list(outputs) if self.result == "list[Tensor]" else tuple(outputs)
 
     def _operands(self, graph: Family, values: list[Any]) -> list[Tensor]:
         """Return the operands as tensors. A mask does not determine the dtype of numbers."""
@@ -247,6 +255,7 @@ class Plan:
         conversions: (index, function) pairs of the arguments that need a conversion.
         attributes: (name, index) pairs of the arguments that are attributes.
         padding: Number of axes of the argument `padding`, or 0 without such an argument.
+        window: Number of axes of a pooling window, or 0.
         tensors: Number of leading arguments that are all operands, or 0 if operands need a conversion.
         name: Index of the operation's name.
     """
@@ -257,6 +266,7 @@ class Plan:
         self.conversions = [(i, f) for i, p in enumerate(parameters) if (f := _conversion(schema, p)) is not None]
         self.attributes = [(p.name, i) for i, p in enumerate(parameters) if p.kind in _CONVERTED]
         self.padding = sum(len(schema.attribute(p)[1]) // 2 for p in parameters if p.kind == "padding")
+        self.window = self.padding if any(p.kind == "window" for p in parameters) else 0
         plain = [p.kind in ("tensor", "number") for p in parameters]
         self.tensors = schema.operand_count if all(plain[: schema.operand_count]) else 0
         self._index = {p.name: i for i, p in enumerate(parameters)}
@@ -313,9 +323,20 @@ def _conversion(schema: Schema, parameter: Parameter) -> Callable[[Any], Any] | 
 
 
 @functools.cache
+def schema(kind: str) -> Schema:
+    """Return the schema of a kind of operation. Raise GraphError if the kind is unknown."""
+    return Schema(_core.definition(kind))
+
+
+@functools.cache
 def schemas() -> dict[str, Schema]:
     """Return the schema of every kind of operation, including internal ones, by name."""
-    return {d["name"]: Schema(d) for d in _core.definitions()}
+    return {d["name"]: schema(d["name"]) for d in _core.definitions()}
+
+
+def method_name(kind: str) -> str:
+    """Return the name of the Graph method for a kind of operation: its name, plus an underscore after a keyword."""
+    return kind + "_" if keyword.iskeyword(kind) else kind
 
 
 @functools.cache
