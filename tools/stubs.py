@@ -1,7 +1,12 @@
-"""Write the stub of mpsgraph._core: pybind11-stubgen's output, corrected where it lacks information.
+"""Write the stubs of what is not defined in Python source.
+
+    python tools/stubs.py DIRECTORY
+
+mpsgraph/_core.pyi is pybind11-stubgen's output, corrected where it lacks information; mpsgraph/ops/derived.pyi has the
+Graph methods that are derived from the schema of operations. `make stubs` runs this.
 
 pybind11-stubgen mistakes the exceptions that _core defines for imports, omits None from the types of parameters that
-may be None, and omits the element types of tuples, dicts, and callables. `make stubs` runs this.
+may be None, and omits the element types of tuples, dicts, and callables.
 """
 
 import inspect
@@ -12,6 +17,8 @@ import textwrap
 from pathlib import Path
 
 from mpsgraph import _core
+from mpsgraph.ops._documentation import sections
+from mpsgraph.ops.schema import Schema, schemas
 
 
 def exceptions() -> str:
@@ -47,10 +54,51 @@ def complete(stub: str) -> str:
     return stub
 
 
+DERIVED = '''"""Signatures of the Graph methods that are derived from the schema of operations.
+
+`make stubs` writes this file.
+"""
+
+from collections.abc import Sequence
+
+from ._family import AttributeLike, Axes, DTypeLike, Family, ShapeLike, Tensor, TensorLike
+from ._padding import Padding
+from .pooling_descriptors import Window
+
+class Derived(Family):
+'''
+
+
+def derived() -> str:
+    """Return the stub of ops/derived.py: signatures, with the part of the documentation above its sections."""
+    return DERIVED + "".join(method(schema) for schema in schemas().values() if schema.parameters)
+
+
+def method(schema: Schema) -> str:
+    arguments = ["self"]
+    for parameter in schema.parameters:
+        if parameter.by_name and "*" not in arguments:
+            arguments.append("*")
+        default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}"
+        arguments.append(f"{parameter.name}: {parameter.annotation}{default}")
+    head, result = f"    def {schema.__name__}", f" -> {schema.result}:\n"
+    line = f"{head}({', '.join(arguments)}){result}"
+    if len(line) > 121:
+        line = f"{head}(\n        {', '.join(arguments)}\n    ){result}"
+    if len(line.splitlines()[1 if "(\n" in line else 0]) > 120:
+        line = head + "(\n" + "".join(f"        {each},\n" for each in arguments) + "    )" + result
+    about = textwrap.indent(sections(schema.documentation)[0], "        ").replace("\n        \n", "\n\n").lstrip()
+    end = "\n        " if "\n" in about else ""
+    return f'{line}        """{about}{end}"""\n'
+
+
 def main(directory: str) -> None:
     subprocess.run([sys.executable, "-m", "pybind11_stubgen", "mpsgraph._core", "--output-dir", directory], check=True)
     path = Path(directory) / "mpsgraph" / "_core.pyi"
     path.write_text(complete(path.read_text()))
+    path = path.parent / "ops" / "derived.pyi"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(derived())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy
 import numpy.typing
 import typing
 import typing_extensions
-__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CancelledError', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'LimitError', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'Origins', 'OutOfMemoryError', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'SharedSum', 'StateNode', 'Tensor', 'TensorExchange', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'build_information', 'compile_seconds', 'complex128', 'complex64', 'copy_count', 'count_input', 'custom_operation_description', 'definitions', 'device_limits', 'encode_images_to_matrix', 'encode_matrix_to_images', 'enter_limits', 'exit_limits', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'prepare_package', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
+__all__: list[str] = ['Autocast', 'Block', 'CacheStatistics', 'Callee', 'CancelledError', 'CheckError', 'CheckpointError', 'CommandBuffer', 'CommandQueue', 'CompilationDescriptor', 'ConstantData', 'DType', 'DTypeError', 'Device', 'DeviceError', 'DeviceGraph', 'Error', 'Exchange', 'Executable', 'Execution', 'ExecutionDescriptor', 'FilterNode', 'Graph', 'GraphError', 'ImageNode', 'LimitError', 'Matrix', 'NDArray', 'NNAdam', 'NNDataSource', 'NNGraphCore', 'NNOptimizer', 'NNParameterState', 'NNRMSProp', 'NNSGD', 'NNStoredWeights', 'NNTrainableConvolution', 'NNTrainableNormalization', 'Operation', 'Origins', 'OutOfMemoryError', 'OutOfRangeError', 'PackageContents', 'PackageError', 'Probe', 'Profile', 'RNNMatrixTrainingState', 'RecurrentDescriptor', 'RecurrentInferenceLayer', 'RecurrentTrainingLayer', 'Semaphore', 'SerializedExecutable', 'ShapeError', 'SharedEvent', 'SharedSum', 'StateNode', 'Tensor', 'TensorExchange', 'TimeoutError', 'UnsupportedError', 'Vector', 'amend_custom_operation', 'apple_gradients', 'asarray', 'bfloat16', 'bool_', 'buffer_statistics', 'build_information', 'compile_seconds', 'complex128', 'complex64', 'copy_count', 'count_input', 'custom_operation_description', 'definition', 'definitions', 'device_limits', 'documented_kinds', 'encode_images_to_matrix', 'encode_matrix_to_images', 'enter_limits', 'exit_limits', 'expanded', 'float16', 'float32', 'float64', 'from_dlpack', 'get_num_threads', 'gradients', 'history_depth', 'int16', 'int32', 'int64', 'int8', 'known_values', 'library_version', 'load_custom_library', 'memory_statistics', 'name_this_thread', 'nn_count_copy', 'nn_node_definitions', 'optimize_for_inference', 'parse', 'philox', 'prepare_package', 'print_graph', 'probes', 'profile_session', 'quantized', 'register_custom_operation', 'rnn_matrix_ids', 'save_package', 'set_buffer_cache_limit', 'set_num_threads', 'shutdown', 'start_profile', 'stop_profile', 'tensors_to_quantize', 'uint16', 'uint32', 'uint64', 'uint8', 'verify']
 class Error(Exception):
     """
     Base class of the errors that mpsgraph raises. Each class also derives from the matching built-in exception.
@@ -2715,13 +2715,21 @@ def custom_operation_description(name: str, key: str = '') -> dict[str, typing.A
     """
     Return the registry's entry for an operation. If the key is empty, return the newest entry of this name.
     """
+def definition(kind: str) -> dict[str, typing.Any]:
+    """
+    Return the definition of a kind of operation.
+    """
 def definitions() -> list[dict[str, typing.Any]]:
     """
-    Return a description of every kind of operation.
+    Return the definition of every kind of operation.
     """
 def device_limits(device: str) -> tuple[typing.Any, ...]:
     """
     Return the peak throughput of a device, which is measured on the first call.
+    """
+def documented_kinds() -> list[str]:
+    """
+    Return the kinds of operations that have a documentation text.
     """
 def encode_images_to_matrix(command_buffer: CommandBuffer, device: typing.Any, images: typing.Any, matrix: Matrix, channels_first: bool, row: typing.SupportsInt | typing.SupportsIndex, column: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex) -> None:
     """

@@ -1,6 +1,7 @@
 """The graph class, with methods for operations, gradients, textual form, compilation, and runs.
 
-The operations are inherited from the classes in mpsgraph.ops; everything else is defined here. A graph is built by one
+The operations are inherited from the classes in mpsgraph.ops: most from `Derived`, whose methods come from the schema
+of operations. Everything else is defined here. A graph is built by one
 thread; once built, several threads may run it. Targets are compiled on their first run with given types of feeds, and
 executables are kept in a bounded cache.
 """
@@ -34,44 +35,27 @@ from ._dtypes import as_dtype
 from ._fetched import by_target, remember_targets
 from .errors import GraphError
 from .ops._family import user_location
-from .ops.activation import Activation
-from .ops.arithmetic import UnaryArithmetic
-from .ops.arithmetic_binary import BinaryArithmetic
-from .ops.arithmetic_complex import ComplexArithmetic
 from .ops.call import Call
 from .ops.control_flow import ControlFlow
-from .ops.convolution import Convolution
-from .ops.convolution_depthwise import DepthwiseConvolution
-from .ops.convolution_transposed import TransposedConvolution
-from .ops.cumulative import Cumulative
+from .ops.convolution_columns import ConvolutionColumns
 from .ops.debugging import Debugging
+from .ops.derived import Derived
 from .ops.fourier_transform import FourierTransform
-from .ops.gather import Gather
-from .ops.linear_algebra import LinearAlgebra
-from .ops.loss import Loss
 from .ops.matrix import Matrix
-from .ops.matrix_inverse import MatrixInverse
 from .ops.memory import Memory
 from .ops.non_maximum_suppression import NonMaximumSuppression
 from .ops.normalization import Normalization
 from .ops.optimizer import Optimizer
-from .ops.pooling import Pooling
-from .ops.pooling_indices import PoolingWithIndices
-from .ops.pooling_tiles import Pooling4D
 from .ops.quantization import Quantization
 from .ops.random import Random
 from .ops.recurrent import Recurrent
-from .ops.reduction import Reduction
 from .ops.resize import Resize
 from .ops.sample_grid import SampleGrid
 from .ops.scatter_nd import ScatterND
 from .ops.shape import Shape
-from .ops.shape_blocks import ShapeBlocks
 from .ops.shape_slicing import ShapeSlicing
-from .ops.sort import Sort
 from .ops.sparse import Sparse
 from .ops.stencil import Stencil
-from .ops.top_k import TopK
 from .pictures.dot import to_dot
 from .pictures.drawing import draw
 from .pictures.nodes import nodes_of
@@ -84,35 +68,17 @@ Results: TypeAlias = dict[Tensor, NDArray]
 
 class Graph(
     Memory,
-    UnaryArithmetic,
-    BinaryArithmetic,
-    ComplexArithmetic,
-    Activation,
-    Reduction,
     Matrix,
-    Convolution,
-    DepthwiseConvolution,
-    TransposedConvolution,
-    Pooling,
-    PoolingWithIndices,
-    Pooling4D,
+    ConvolutionColumns,
     Sparse,
     Stencil,
     Normalization,
-    Loss,
     Shape,
     ShapeSlicing,
-    ShapeBlocks,
     FourierTransform,
-    Gather,
     ScatterND,
-    Cumulative,
-    Sort,
-    TopK,
     Resize,
     SampleGrid,
-    LinearAlgebra,
-    MatrixInverse,
     NonMaximumSuppression,
     ControlFlow,
     Call,
@@ -121,6 +87,7 @@ class Graph(
     Random,
     Recurrent,
     Optimizer,
+    Derived,
 ):
     """A graph of operations that is built once and run often.
 

@@ -231,33 +231,46 @@ py::typing::List<Tensor> gradients_of(const TensorObject& of, const Sequence<Ten
                                          unconnected == "zeros" ? Unconnected::zeros : Unconnected::error));
 }
 
-// Returns a description of every kind of operation, for tests and documentation.
+// Returns what the definition of a kind of operation states.
+py::dict describe(const OperationDefinition& definition) {
+  py::dict attributes;
+  for (auto& spec : definition.attributes)
+    attributes[py::str(std::string(spec.name))] =
+        py::make_tuple(std::string(name(spec.kind)), spec.default_value ? to_object(*spec.default_value) : py::none());
+  py::list tensor_attributes;
+  for (std::string_view key : definition.tensor_attributes) tensor_attributes.append(std::string(key));
+  py::dict item;
+  item["name"] = std::string(definition.name);
+  item["family"] = std::string(definition.family);
+  item["min_inputs"] = definition.min_inputs;
+  item["max_inputs"] = definition.max_inputs;
+  item["attributes"] = attributes;
+  item["tensor_attributes"] = tensor_attributes;
+  item["dtypes"] = std::string(name(definition.dtypes));
+  item["predicate"] = definition.predicate;
+  item["parameters"] = std::string(definition.parameters);
+  item["documentation"] = definition.documentation;
+  item["blocks"] = definition.block_count;
+  item["elementwise"] = definition.elementwise;
+  item["has_effect"] = definition.has_effect;
+  item["internal"] = definition.internal;
+  item["has_gradient"] = static_cast<bool>(definition.gradient);
+  item["gradient_is_zero"] = definition.gradient_is_zero;
+  item["autocast"] = std::string(name(autocast_rule(definition)));
+  item["is_composite"] = static_cast<bool>(definition.decompose);
+  return item;
+}
+
 py::typing::List<py::dict> definitions() {
   py::typing::List<py::dict> result;
-  for (auto* definition : all_definitions()) {
-    py::dict attributes;
-    for (auto& spec : definition->attributes)
-      attributes[py::str(std::string(spec.name))] = py::make_tuple(
-          std::string(name(spec.kind)), spec.default_value ? to_object(*spec.default_value) : py::none());
-    py::dict item;
-    item["name"] = std::string(definition->name);
-    item["family"] = std::string(definition->family);
-    item["min_inputs"] = definition->min_inputs;
-    item["max_inputs"] = definition->max_inputs;
-    item["attributes"] = attributes;
-    py::list tensor_attributes;
-    for (std::string_view key : definition->tensor_attributes) tensor_attributes.append(std::string(key));
-    item["tensor_attributes"] = tensor_attributes;
-    item["blocks"] = definition->block_count;
-    item["elementwise"] = definition->elementwise;
-    item["has_effect"] = definition->has_effect;
-    item["internal"] = definition->internal;
-    item["has_gradient"] = static_cast<bool>(definition->gradient);
-    item["gradient_is_zero"] = definition->gradient_is_zero;
-    item["autocast"] = std::string(name(autocast_rule(*definition)));
-    item["is_composite"] = static_cast<bool>(definition->decompose);
-    result.append(item);
-  }
+  for (auto* definition : all_definitions()) result.append(describe(*definition));
+  return result;
+}
+
+py::typing::List<py::str> documented_kinds() {
+  py::typing::List<py::str> result;
+  for (auto* definition : all_definitions())
+    if (!definition->documentation.empty()) result.append(std::string(definition->name));
   return result;
 }
 
@@ -474,7 +487,11 @@ Args:
       "known_values", [](const Tensor& tensor) { return known_values(&tensor); }, py::arg("tensor"),
       "Return the elements of a small integer tensor that are known before a run, with None for each "
       "unknown element.");
-  module.def("definitions", &definitions, "Return a description of every kind of operation.");
+  module.def("definitions", &definitions, "Return the definition of every kind of operation.");
+  module.def(
+      "definition", [](const std::string& kind) { return describe(definition_of(kind)); }, py::arg("kind"),
+      "Return the definition of a kind of operation.");
+  module.def("documented_kinds", &documented_kinds, "Return the kinds of operations that have a documentation text.");
 }
 
 }  // namespace mpsgraph::bindings

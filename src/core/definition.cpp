@@ -202,6 +202,12 @@ bool is_effect(const Operation& operation) {
          (!definition.effect_attribute.empty() && operation.attributes.boolean(definition.effect_attribute));
 }
 
+std::string_view name(DTypeClass dtypes) {
+  constexpr std::string_view names[] = {"any",    "ordered",  "algebraic", "numbers",  "analytic",
+                                        "floats", "integers", "booleans",  "complexes"};
+  return names[static_cast<size_t>(dtypes)];
+}
+
 void define(OperationDefinition definition) {
   Registry& all = storage();
   definition.family = family_that_states;
@@ -213,6 +219,15 @@ void define(OperationDefinition definition) {
     throw GraphError(cat("operation '", definition.name, "' is defined twice"));
   const OperationDefinition& kept = all.definitions.emplace_back(std::move(definition));
   all.by_name.emplace(kept.name, &kept);
+}
+
+void describe(std::string_view name, std::string_view parameters, DTypeClass dtypes, std::string documentation) {
+  Registry& all = storage();
+  const auto found = std::ranges::find(all.definitions, name, &OperationDefinition::name);
+  if (found == all.definitions.end()) throw GraphError(cat("operation '", name, "' is described before it is defined"));
+  found->parameters = parameters;
+  found->dtypes = dtypes;
+  found->documentation = std::move(documentation);
 }
 
 const OperationDefinition* find_definition(std::string_view name) {

@@ -94,6 +94,20 @@ class GradientContext {
   Tensor* add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const;
 };
 
+// The classes of dtypes that operations accept as operands.
+enum class DTypeClass {
+  any,
+  ordered,    // all dtypes except complex ones
+  algebraic,  // integer, float, and complex dtypes
+  numbers,    // integer and float dtypes
+  analytic,   // float and complex dtypes
+  floats,
+  integers,
+  booleans,
+  complexes
+};
+MPSGRAPH_API std::string_view name(DTypeClass dtypes);
+
 struct AttributeSpec {
   std::string_view name;
   AttributeKind kind;
@@ -148,6 +162,31 @@ struct OperationDefinition {
   bool root_only = false;
   // element i of the result depends only on element i of each operand, with numpy broadcasting
   bool elementwise = false;
+  // What callers see. The methods of Python's Graph, their documentation, and their stubs are derived from the
+  // following members; if `documentation` is empty, the method is written in python/mpsgraph/ops/.
+  DTypeClass dtypes = DTypeClass::any;  // dtypes of the operands; of the first operand if the operands differ
+  bool predicate = false;  // true if the result is bool
+  // The arguments in order, such as "x: number, axis, exclusive". A name in `attributes` is that attribute, with its
+  // default; all other names are operands. What follows the name of an operand:
+  //   (nothing) a tensor
+  //   number    a tensor or a number, which becomes a constant; "alpha: number = 0.01" has a default
+  //   mask      a bool tensor that does not determine the dtype of numbers
+  //   shape     the shape of a tensor, or an integer tensor
+  //   tensors   any number of tensors
+  //   optional  a tensor or None
+  // and of an attribute:
+  //   required  callers must pass it, although it has a default for the case that it is passed as a tensor
+  //   axes      a list of axes in which callers pass None for all
+  //   sizes     a list of ints; a single int is repeated
+  //   padding   a padding style, or amounts, which become the attributes padding_style and padding
+  //   window, strides  the window of a pooling operation: sizes or a descriptor, and steps or None
+  //   = -1      callers have another default
+  // Arguments after "*" can only be passed by name. The operation's name is the last argument, unless "name" is listed.
+  // " -> list[Tensor]" at the end means several results.
+  std::string_view parameters = {};
+  // A docstring without the sections, arguments, and defaults that follow from the members above
+  // (python/mpsgraph/ops/_documentation.py): summary, formula, gradient, source, and example.
+  std::string documentation = {};
   bool internal = false;  // true if only passes or derivatives create the operation; it is then not exposed in Python
 };
 
@@ -178,5 +217,8 @@ using Family = Registration<OperationDefinition>;
 // Registers an operation, whose name must be new. May only be called from a function passed to Family, which sets the
 // operation's family.
 void define(OperationDefinition definition);
+// States what callers see of an operation that has just been defined: its parameters, dtypes, and documentation. May
+// only be called from a function passed to Family.
+void describe(std::string_view name, std::string_view parameters, DTypeClass dtypes, std::string documentation);
 
 }  // namespace mpsgraph

@@ -21,6 +21,7 @@ from typing import Any
 
 import mpsgraph as mg
 import numpy as np
+from mpsgraph.ops.schema import Schema
 
 OPTIONAL_ROOMS = ("mpsgraph.distributed", "mpsgraph.jax", "mpsgraph.torch")
 """Packages with optional dependencies that these tests run without. tests/distributed, tests/jax_and_xla and
@@ -70,7 +71,7 @@ class EntryPoint:
             return self.function(*positional, **options)
         if self.constructs:
             return self.owner(*positional, **options)
-        own = inspect.unwrap(self.function).__code__.co_varnames[0]
+        own = next(iter(inspect.signature(self.function).parameters))
         return getattr(given[own], self.function.__name__)(*positional, **options)
 
 
@@ -81,12 +82,13 @@ def public_modules() -> dict[str, Any]:
     return {"": mg} | {name: operator.attrgetter(name)(mg) for name in names + more}
 
 
-def entry_points() -> dict[CodeType, EntryPoint]:
+def entry_points() -> dict[CodeType | Schema, EntryPoint]:
     """Return all operations and the functions, constructors and methods of the public modules, by code object."""
-    found: dict[CodeType, EntryPoint] = {}
+    found: dict[CodeType | Schema, EntryPoint] = {}
     families = [f for f in mg.Graph.__mro__ if f.__module__.startswith("mpsgraph.ops.") and f.__name__ != "Family"]
     for family in families:
-        for name, method in vars(family).items():
+        for name in list(vars(family)):
+            method = getattr(family, name)
             if inspect.isfunction(method) and not name.startswith("_"):
                 _add(found, f"Graph.{name}", method, mg.Graph)
     for where, module in public_modules().items():
@@ -109,30 +111,50 @@ def _own(module: Any) -> list[str]:
     return [n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", "") == module.__name__]
 
 
-def _add_methods(found: dict[CodeType, EntryPoint], label: str, owner: type, part: type) -> None:
+def _add_methods(found: dict[CodeType | Schema, EntryPoint], label: str, owner: type, part: type) -> None:
     for key, method in vars(part).items():
         shown = key in ("__init__", "__call__") or not key.startswith("_")
         if inspect.isfunction(method) and shown and getattr(owner, key) is method and key != "describe":
             _add(found, label + ("" if key == "__init__" else f".{key}"), method, part)
 
 
-def _add(found: dict[CodeType, EntryPoint], name: str, function: FunctionType, owner: type | None) -> None:
-    found[inspect.unwrap(function).__code__] = EntryPoint(name, function, owner)
+def _add(found: dict[CodeType | Schema, EntryPoint], name: str, function: FunctionType, owner: type | None) -> None:
+    inner = inspect.unwrap(function)
+    found[inner if isinstance(inner, Schema) else inner.__code__] = EntryPoint(name, function, owner)
 
 
-def observe(found: dict[CodeType, EntryPoint], run: Callable[[], Any]) -> None:
+_DERIVED = mg.Graph.exponent.__code__  # shared by all methods that are derived from the schema
+
+
+def _arguments(frame: FrameType) -> dict[str, Any]:
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    arguments = {name: frame.f_locals[name] for name in names if name in frame.f_locals}
+    places = code.co_argcount + code.co_kwonlyargcount
+    for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS):
+        if code.co_flags & flag:
+            arguments[code.co_varnames[places]] = frame.f_locals[code.co_varnames[places]]
+            places += 1
+    return arguments
+
+
+def _arguments_of_derived(point: EntryPoint, frame: FrameType) -> dict[str, Any]:
+    args, options = frame.f_locals["args"], frame.f_locals["options"]
+    bound = inspect.signature(point.function).bind(frame.f_locals["self"], *args, **options)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def observe(found: dict[CodeType | Schema, EntryPoint], run: Callable[[], Any]) -> None:
     """Run a function and record the arguments of the first call of each entry point."""
 
     def look(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and (point := found.get(frame.f_code)) is not None and point.arguments is None:
-            code = frame.f_code
-            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            arguments = {name: frame.f_locals[name] for name in names if name in frame.f_locals}
-            places = code.co_argcount + code.co_kwonlyargcount
-            for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS):
-                if code.co_flags & flag:
-                    arguments[code.co_varnames[places]] = frame.f_locals[code.co_varnames[places]]
-                    places += 1
+        if event != "call":
+            return
+        derived = frame.f_code is _DERIVED
+        point = found.get(frame.f_locals["schema"] if derived else frame.f_code)
+        if point is not None and point.arguments is None:
+            arguments = _arguments_of_derived(point, frame) if derived else _arguments(frame)
             own = next(iter(arguments), None) if point.owner is not None else None
             if own is None or isinstance(arguments[own], point.owner or object):
                 point.arguments = arguments
@@ -144,7 +166,7 @@ def observe(found: dict[CodeType, EntryPoint], run: Callable[[], Any]) -> None:
         sys.setprofile(None)
 
 
-def observe_examples(found: dict[CodeType, EntryPoint]) -> None:
+def observe_examples(found: dict[CodeType | Schema, EntryPoint]) -> None:
     """Run all docstring examples and record the calls of entry points."""
     left_out = ("mpsgraph._core", "mpsgraph.__main__", "mpsgraph.selftest", *OPTIONAL_ROOMS)
     everywhere = [importlib.import_module(i.name) for i in pkgutil.walk_packages(mg.__path__, "mpsgraph.")

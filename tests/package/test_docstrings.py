@@ -29,7 +29,7 @@ METHODS = {
     name: method
     for family in mg.Graph.__mro__
     if family.__module__.startswith("mpsgraph.ops.")
-    for name, method in vars(family).items()
+    for name, method in ((name, getattr(family, name)) for name in vars(family))
     if inspect.isfunction(method) and not name.startswith("_")
 }
 

@@ -322,10 +322,11 @@ def test_package_passes_mypy():
     run(sys.executable, "-m", "mypy", cwd=ROOT)
 
 
-def test_stub_is_up_to_date(tmp_path):
+def test_stubs_are_up_to_date(tmp_path):
     run(sys.executable, ROOT / "tools" / "stubs.py", tmp_path, cwd=tmp_path)
-    generated = (tmp_path / "mpsgraph" / "_core.pyi").read_text()
-    assert generated == (ROOT / "python" / "mpsgraph" / "_core.pyi").read_text(), "run `make stubs`"
+    for stub in ("_core.pyi", "ops/derived.pyi"):
+        generated = (tmp_path / "mpsgraph" / stub).read_text()
+        assert generated == (ROOT / "python" / "mpsgraph" / stub).read_text(), "run `make stubs`"
 
 
 @pytest.mark.slow

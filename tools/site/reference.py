@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import inspect
 import re
 import sys
@@ -23,6 +22,7 @@ from typing import Any, TypeVar
 
 import mpsgraph as mg
 from docstrings import first_sentence, inline, markdown
+from mpsgraph.ops.schema import Schema
 from signatures import signature
 from skeleton import skeleton, source_of
 from titles import CORE, FAMILIES, ROOMS, VALUES
@@ -114,13 +114,19 @@ def public_names(optional: bool = True) -> list[Public]:
 
 
 def families() -> dict[str, list[tuple[str, Any]]]:
-    """Return the operations of a graph by their family's module: (name, method)."""
+    """Return the operations of a graph by family: (name, method).
+
+    The family of a method written in Python is the file of its class.
+    """
     found: dict[str, list[tuple[str, Any]]] = {}
     for owner in mg.Graph.__mro__:
         if owner.__module__.startswith("mpsgraph.ops.") and owner.__name__ != "Family":
-            methods = [(n, m) for n, m in vars(owner).items() if inspect.isfunction(m) and n[0] != "_"]
-            if methods:
-                found.setdefault(owner.__module__, []).extend(methods)
+            for name in list(vars(owner)):
+                method = getattr(owner, name)
+                if inspect.isfunction(method) and name[0] != "_":
+                    schema = inspect.unwrap(method)
+                    family = schema.family if isinstance(schema, Schema) else owner.__module__.rpartition(".")[2]
+                    found.setdefault(family, []).append((name, method))
     return dict(sorted(found.items()))
 
 
@@ -216,12 +222,12 @@ def _operations() -> dict[str, str]:
         "Methods of `mpsgraph.Graph`. [The table of operations](../operations.md) lists their element types, kernels, "
         "and Apple's selectors.",
     ]  # fmt: skip
-    for source, methods in families().items():
-        stem = source.rpartition(".")[2]
+    for stem, methods in families().items():
         title = FAMILIES[stem]
-        about = inline(_about(importlib.import_module(source)))
+        module = sys.modules.get(f"mpsgraph.ops.{stem}")
+        about = inline(_about(module)) if module is not None else ""
         entries = [_directive("method", f"Graph.{name}", method) for name, method in methods]
-        body = [f"# {title}", about, "```{py:currentmodule} mpsgraph\n```", *entries]
+        body = [f"# {title}", *([about] if about else []), "```{py:currentmodule} mpsgraph\n```", *entries]
         found[f"operations/{stem}.md"] = "\n\n".join(body) + "\n"
         listed.append(f"operations/{stem}")
         names = ", ".join(f"{{py:obj}}`{name} <mpsgraph.Graph.{name}>`" for name, _ in methods)

@@ -73,6 +73,7 @@ ROOMS = {
         "attention": "Attention",
         "augmentation": "Augmentation",
         "convolution": "Convolution",
+        "convolution_columns": "Image windows as matrix columns",
         "convolution_transposed": "Transposed convolution",
         "embedding": "Embedding",
         "generation": "Text generation",
@@ -159,14 +160,11 @@ ROOMS = {
 
 FAMILIES = {
     "activation": "Activations",
-    "arithmetic": "Arithmetic",
-    "arithmetic_binary": "Binary arithmetic and comparisons",
-    "arithmetic_complex": "Complex numbers",
+    "arithmetic": "Element-wise arithmetic",
     "call": "Calls",
     "control_flow": "Control flow",
     "convolution": "Convolution",
-    "convolution_depthwise": "Depthwise convolution",
-    "convolution_transposed": "Transposed convolution",
+    "convolution_columns": "Image windows as matrix columns",
     "cumulative": "Cumulative operations",
     "debugging": "Printing and checks",
     "fourier_transform": "Fourier transforms",
@@ -181,8 +179,6 @@ FAMILIES = {
     "normalization": "Normalization",
     "optimizer": "Optimizer updates",
     "pooling": "Pooling",
-    "pooling_indices": "Pooling with indices",
-    "pooling_tiles": "Windows and tiles",
     "quantization": "Quantization",
     "random": "Random numbers",
     "recurrent": "Recurrent layers",
@@ -191,11 +187,10 @@ FAMILIES = {
     "sample_grid": "Grid sampling",
     "scatter_nd": "Scatter",
     "shape": "Shapes",
-    "shape_blocks": "Space and batch rearrangement",
     "shape_slicing": "Slicing and concatenation",
     "sort": "Sorting",
     "sparse": "Sparse tensors",
     "stencil": "Stencils",
     "top_k": "Top-k",
 }
-"""Pages of graph operations, by the file of their family."""
+"""Pages of graph operations, by family."""

@@ -20,6 +20,7 @@ from ..errors import GraphError, UnsupportedError
 from ..interchange.custom_operators import Operators, value_of
 from ..interchange.data_dependent import DataDependent, Trainable
 from ..interchange.deferred_build import Built, DeferredModel, built_or_deferred
+from ..interchange.importer import require_known
 from ..model import Model
 from . import mil  # noqa: F401  enters the operations
 from ._files import Blobs, read_model
@@ -143,7 +144,7 @@ class _OfProgram:
             )
         self._function = functions[name]
         block = body_of(self._function)
-        _require_known(missing_operations(block, operators), "operation")
+        require_known("coreml", "operation", missing_operations(block, operators))
         named = self._function.inputs
         self.inputs = [one.name for one in named if not is_state(one)]
         self.states, self.outputs = [one.name for one in named if is_state(one)], list(block.outputs)
@@ -162,22 +163,13 @@ class _OfNetwork:
     def __init__(self, model: Message, folder: Path, trainable: Trainable, operators: Operators) -> None:
         require_no_state(model)
         self.states: list[str] = []
-        _require_known(missing_layers(getattr(model, str(model.which("Type"))), operators), "layer")
+        require_known("coreml", "layer", missing_layers(getattr(model, str(model.which("Type"))), operators))
         self.inputs = [feature.name for feature in model.description.input]
         self.outputs = [feature.name for feature in model.description.output]
         self._model, self._values, self._trainable, self._operators = model, Values(Blobs(folder)), trainable, operators
 
     def __call__(self, values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> Built:
         return Network(self._model, self._values, self._trainable, values, shapes, self._operators).built()
-
-
-def _require_known(missing: Sequence[str], what: str) -> None:
-    if missing:
-        raise UnsupportedError(
-            f"[coreml] the model has {len(missing)} {what}{'s' * (len(missing) > 1)} that mpsgraph does not support: "
-            + ", ".join(missing)
-            + "; supply them with load(..., operators={name: function})"
-        )
 
 
 __all__ = [

@@ -18,9 +18,8 @@ from .._core import DType, Tensor, float32
 from ..errors import GraphError, UnsupportedError
 from ..graph import Graph
 from ..interchange.data_dependent import DataDependent
-from ..interchange.node_view import NodeView
+from ..interchange.node_view import SizedNode
 from ..interchange.registry import Registry
-from ..numpy._sizes import Sizes
 from ._values import Fixed
 from ._wire import Message
 
@@ -93,7 +92,7 @@ class Import(Protocol):
         """Record the class labels for a classifier's output of class indices or scores."""
 
 
-class Call(NodeView, Sizes):
+class Call(SizedNode):
     """A MIL operation, as passed to its translation function.
 
     It provides the operands, keyed by parameter name, the declared results, and the graph to add operations to.

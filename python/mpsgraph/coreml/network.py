@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from .._core import Tensor, float32, int32, int64
-from ..errors import Error, GraphError, ShapeError, UnsupportedError
+from ..errors import GraphError, ShapeError, UnsupportedError
 from ..interchange.custom_operators import Operators, called
 from ..interchange.data_dependent import Trainable
-from ..interchange.importer import MALFORMED
 from ._values import Values
 from ._wire import Message
 from .interface import labels_of
@@ -46,9 +45,7 @@ class Network(CoreMLImporter):
         """Add the operations of the layers to the graph."""
         for feature in self._model.description.input:
             self._tensors[feature.name] = self._feature(feature)
-        for proto in self._network.layers:
-            self.count_node()
-            self._run_layer(proto)
+        self.translate_all(self._network.layers, described, self._run_layer)
         self._name_outputs()
 
     # --- inputs ------------------------------------------------------------------------------------------------------
@@ -114,17 +111,11 @@ class Network(CoreMLImporter):
 
     def _run_layer(self, proto: Message) -> None:
         kind = proto.which("layer") or "of no kind"
-        place = described(proto)
-        try:
-            self.graph.place = place
-            xs = [self._tensor_named(name) for name in proto.input]
-            made = self._translated(proto, kind, xs)
-            found = [made] if isinstance(made, Tensor) else list(made)
-            if len(found) != len(proto.output):
-                raise GraphError(f"the layer must have {len(found)} outputs, got {len(proto.output)}")
-            self._tensors.update(zip(proto.output, found, strict=True))
-        except (Error, *MALFORMED) as error:
-            raise self.named(place, error) from error
+        made = self._translated(proto, kind, [self._tensor_named(name) for name in proto.input])
+        found = [made] if isinstance(made, Tensor) else list(made)
+        if len(found) != len(proto.output):
+            raise GraphError(f"the layer must have {len(found)} outputs, got {len(proto.output)}")
+        self._tensors.update(zip(proto.output, found, strict=True))
 
     def _translated(self, proto: Message, kind: str, xs: Sequence[Tensor]) -> Tensor | Sequence[Tensor]:
         """Return the outputs of a layer, from a user's function if one is given for it."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from .._core import DType, Operation, Tensor
-from ..errors import Error, GraphError, ShapeError, UnsupportedError
+from ..errors import GraphError, ShapeError, UnsupportedError
 from ..interchange.custom_operators import Operators, called
 from ..interchange.data_dependent import Trainable
-from ..interchange.importer import MALFORMED, Importer
+from ..interchange.importer import Importer
 from ._operation import Call, Function, State, TensorList, Value, mil
 from ._values import Fixed, Values, dims_of, dtype_of, shown_type
 from ._wire import Message
@@ -160,14 +160,7 @@ class Program(CoreMLImporter):
             self._scopes.pop()
 
     def _run_block(self, block: Message) -> list[Value]:
-        for operation in block.operations:
-            self.count_node()
-            place = described(operation)
-            try:
-                self.graph.place = place
-                self._run(operation)
-            except (Error, *MALFORMED) as error:
-                raise self.named(place, error) from error
+        self.translate_all(block.operations, described, self._run)
         return [self._lookup(name) for name in block.outputs]
 
     def _lookup(self, name: str) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -22,11 +22,75 @@ from ..model import Model, model_of
 from ..nn.module import Module, is_built, mode_of, unbuilt_copy
 from ..nngraph import NNGraph
 
+Value = TypeVar("Value")
+
 
 class NotExpressible(Exception):
     """Raised for an operation that a format cannot express. Exporters collect these exceptions into one
     UnsupportedError.
     """
+
+
+class Writer(Generic[Value]):
+    """Base of the graphs that exporters write: what stands for each tensor in the target format, and unused names."""
+
+    def __init__(self) -> None:
+        self._values: dict[Tensor, Value] = {}
+        self._used: set[str] = set()
+
+    def give(self, tensor: Tensor, value: Value) -> None:
+        """Record what stands for a tensor in the target format."""
+        self._values[tensor] = value
+
+    def has(self, tensor: Tensor) -> bool:
+        """Return whether a tensor has been written."""
+        return tensor in self._values
+
+    def __getitem__(self, tensor: Tensor) -> Value:
+        return self._values[tensor]
+
+    def all(self, operation: Operation) -> list[Value]:
+        """Return what stands for the operands of an operation."""
+        return [self._values[tensor] for tensor in operation.inputs]
+
+    def fresh(self, hint: str) -> str:
+        """Return an unused name: the hint, with a number appended if necessary."""
+        name, number = hint, 0
+        while name in self._used:
+            number += 1
+            name = f"{hint}_{number}"
+        self._used.add(name)
+        return name
+
+    def write_all(
+        self,
+        operations: Iterable[Operation],
+        write: Callable[[Operation], Value | Sequence[Value]],
+        refusal: Callable[[Operation], str | None],
+    ) -> list[tuple[Operation, str]]:
+        """Write operations in order, and return those that the format cannot express, with the reasons.
+
+        `refusal` returns why an operation can never be written, or None. Operations whose operands were not written are
+        reported only if they have such a reason.
+        """
+        problems: list[tuple[Operation, str]] = []
+        for operation in operations:
+            if operation.outputs and all(self.has(tensor) for tensor in operation.outputs):
+                continue
+            why = refusal(operation)
+            if why is not None:
+                problems.append((operation, why))
+            if why is not None or not all(self.has(tensor) for tensor in operation.inputs):
+                continue
+            try:
+                made = write(operation)
+            except NotExpressible as error:
+                problems.append((operation, str(error)))
+                continue
+            values = list(made) if isinstance(made, (list, tuple)) else [made]
+            for tensor, value in zip(operation.outputs, values, strict=True):
+                self.give(tensor, value)  # type: ignore[arg-type]
+        return problems
 
 
 def needed(outputs: Iterable[Tensor], updates: Iterable[Operation] = ()) -> list[Operation]:

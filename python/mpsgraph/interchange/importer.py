@@ -8,14 +8,14 @@ Errors name the node that raised them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from .._core import DType, Tensor
-from ..errors import Error, GraphError
+from ..errors import Error, GraphError, UnsupportedError
 from ..graph import Graph
 from .custom_operators import errors_of_users
 from .data_dependent import DataDependent, Trainable, chooser
@@ -25,6 +25,7 @@ MOST_NODES = 300_000  # Maximum number of nodes to translate, including those of
 MALFORMED = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 """Exceptions that malformed contents of a file can cause in Python code."""
 Self = TypeVar("Self", bound="Importer")
+Node = TypeVar("Node")
 
 
 class InNode(Exception):
@@ -48,6 +49,19 @@ def reporting_malformed(format: str, place: str) -> Iterator[None]:
         raise
     except MALFORMED as error:
         raise malformed(format, place, error) from error
+
+
+def require_known(format: str, what: str, missing: Sequence[str]) -> None:
+    """Raise an UnsupportedError that lists the nodes without a translation, or return if there are none.
+
+    `what` is the format's word for a node, such as "layer".
+    """
+    if missing:
+        raise UnsupportedError(
+            f"[{format}] the model has {len(missing)} {what}{'s' * (len(missing) > 1)} that mpsgraph does not support: "
+            + ", ".join(missing)
+            + "; supply them with load(..., operators={name: function})"
+        )
 
 
 class Importer:
@@ -128,12 +142,25 @@ class Importer:
                 "but has more"
             )
 
-    def named(self, place: str, error: Exception) -> InNode:
-        """Return an error, one of `Error` or MALFORMED, of the node that `place` describes, with that description."""
-        if not isinstance(error, Error):
-            return InNode(malformed(self.format, place, error))
-        text = str(error)
-        return InNode(error if place in text else type(error)(f"[{self.format}] {place}: {text}"))
+    def translate_all(
+        self, nodes: Iterable[Node], describe: Callable[[Node], str], translate: Callable[[Node], None]
+    ) -> None:
+        """Translate nodes in order. Errors, and the operations added to the graph, name the node that they belong to.
+
+        `describe` returns the operation and the name of a node, and `translate` adds its operations and names its
+        results.
+        """
+        for node in nodes:
+            self.count_node()
+            place = describe(node)
+            self.graph.place = place
+            try:
+                translate(node)
+            except Error as error:
+                text = str(error)
+                raise InNode(error if place in text else type(error)(f"[{self.format}] {place}: {text}")) from error
+            except MALFORMED as error:
+                raise InNode(malformed(self.format, place, error)) from error
 
     def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
         """Record the labels for the columns of a classifier's scores or for the class indices it returns."""

@@ -15,6 +15,7 @@ from .._core import DType, Tensor, float32
 from .._dtypes import as_dtype
 from ..errors import UnsupportedError
 from ..graph import Graph
+from ..numpy._sizes import Sizes
 
 
 class NodeView:
@@ -74,3 +75,7 @@ class NodeView:
     def in_dtype(self, dtype: DType, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """Convert x to a dtype, apply a function, and convert the result back to the dtype of x."""
         return self.cast(function(self.cast(x, dtype)), x.dtype)
+
+
+class SizedNode(NodeView, Sizes):
+    """A node of a format whose models can have dynamic dimensions, with queries for the shapes of its operands."""

@@ -1,4 +1,4 @@
-"""Names that formats give to operations of the graph, for operations that mean the same in both.
+"""Names that formats give to operations of the graph and to values of their options, if they mean the same in both.
 
 One table serves import and export. A frontend registers its groups with `Registry.rows`; exceptions, such as names
 whose operands need a conversion of their own, are left out and registered separately:
@@ -16,7 +16,8 @@ from collections.abc import Collection
 from functools import cache
 from keyword import iskeyword
 
-# A row is a kind of operation and its name in each format, or "-" if the format has no operation of that meaning. Two
+# A row is a kind of operation and its name in each format, or "-" if the format has no operation of that meaning. The
+# last groups are values of options instead: window padding, padding modes, scatter modes, and activations of gates. Two
 # names in one format are separated by a comma, the one to export first. A number after an ONNX operator is its newest
 # version that imports. MIL and layers are Core ML's two formats, and aten is PyTorch's.
 _TABLE = """
@@ -104,6 +105,40 @@ reduction_product                ReduceProd/18      reduce_prod    reduceProd   
 mean                             ReduceMean/18      reduce_mean    reduceMean             mean         -
 reduction_maximum_propagate_nan  ReduceMax/20       reduce_max     reduceMax              amax         reduce_max
 reduction_minimum_propagate_nan  ReduceMin/20       reduce_min     reduceMin              amin         reduce_min
+
+# padding style
+TF_SAME                          SAME_UPPER         same           -                      -            -
+ONNX_SAME_LOWER                  SAME_LOWER         same_lower     -                      -            -
+TF_VALID                         VALID              valid          -                      -            -
+EXPLICIT                         NOTSET             custom         -                      -            -
+
+# padding mode
+constant                         constant           constant       constant               -            -
+reflect                          reflect            reflect        reflection             -            -
+clamp_to_edge                    edge               replicate      replication            -            -
+periodic                         wrap               -              -                      -            -
+
+# sampling padding
+constant                         -                  constant       -                      -            -
+clamp_to_edge                    border             border         -                      -            -
+reflect                          -                  reflection     -                      -            -
+symmetric                        reflection         symmetric      -                      -            -
+
+# scatter mode
+set                              none               update         -                      -            -
+add                              add                add            -                      -            -
+sub                              -                  sub            -                      -            -
+mul                              mul                mul            -                      -            -
+div                              -                  div            -                      -            -
+max                              max                max            -                      -            -
+min                              min                min            -                      -            -
+
+# gate activation
+tanh                             Tanh               tanh           tanh                   -            -
+sigmoid                          Sigmoid            sigmoid        sigmoid                -            -
+relu                             Relu               relu           ReLU                   -            -
+hard_sigmoid                     HardSigmoid        sigmoid_hard   sigmoidHard            -            -
+none                             Affine             linear         linear                 -            -
 """
 
 
@@ -164,6 +199,11 @@ def names(format: str, *groups: str, without: Collection[str] = ()) -> dict[str,
     `without` lists names, or kinds of operations, to leave out.
     """
     return {kind: names[0].partition("/")[0] for kind, names in _cells(format, groups, without)}
+
+
+def options(format: str, group: str) -> dict[str, str]:
+    """Return the graph's value of an option for each of a format's values, for import. `names` is the inverse."""
+    return {name: value for value, names in _cells(format, [group], ()) for name in names}
 
 
 def between(format: str, other: str, *groups: str) -> dict[str, str]:

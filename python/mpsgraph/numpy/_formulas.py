@@ -13,15 +13,12 @@ from ..graph import Graph
 
 
 def log1p(g: Graph, x: Tensor) -> Tensor:
-    """Compute log(1 + x) by Kahan's formula log(u) x / (u - 1), where u is 1 + x after rounding. The error of u
-    cancels.
-
-    Where u is 1, the result is x.
-    """
+    """Compute log(u) - ((u - 1) - x) / u, where u is 1 + x. The second term corrects the rounding error of u."""
     u = x + 1.0
-    plain = g.logical_or(g.equal(u, 1.0), g.equal(u, np.inf))
-    rest = g.select(plain, g.constant(1.0, (), x.dtype), u - 1.0)
-    return g.select(plain, x, g.logarithm(u) * x / rest)
+    plain = g.logical_or(g.equal(u, 0.0), g.equal(u, np.inf))
+    lost = (u - 1.0 - x) / g.select(plain, g.constant(1.0, (), x.dtype), u)
+    found = g.logarithm(u) - g.select(plain, g.constant(0.0, (), x.dtype), lost)
+    return g.select(g.equal(x, 0.0), x, found)  # The sign of 0 is kept.
 
 
 def expm1(g: Graph, x: Tensor) -> Tensor:

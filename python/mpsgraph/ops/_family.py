@@ -7,10 +7,12 @@ this file is specific to one operation.
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from collections.abc import Mapping, Sequence
 from os.path import basename, dirname, sep
+from types import FrameType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,19 +36,24 @@ _PACKAGE = dirname(dirname(__file__)) + sep
 _DEMO = _PACKAGE + "demo" + sep
 
 
+@functools.cache
+def _shown_file(path: str) -> str | None:
+    """Return the name of a file as locations show it, or None for files of this package."""
+    return None if path.startswith(_PACKAGE) and not path.startswith(_DEMO) else basename(path)
+
+
 def user_location() -> str:
     """Return the first stack frame outside this package, as "model.py:41".
 
     The bundled demos count as outside the package.
     """
-    frame = sys._getframe(1)
-    while True:
-        path = frame.f_code.co_filename
-        if not path.startswith(_PACKAGE) or path.startswith(_DEMO):
-            return f"{basename(path)}:{frame.f_lineno}"
-        if frame.f_back is None:
-            return ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = _shown_file(frame.f_code.co_filename)
+        if file is not None:
+            return f"{file}:{frame.f_lineno}"
         frame = frame.f_back
+    return ""
 
 
 def ints(values: int | Sequence[int], what: str, count: int | None = None) -> list[int]:

@@ -152,32 +152,6 @@ class Memory(Family):
         """The variables created with trainable=True, in order of creation."""
         return list(self._trainable)
 
-    def read(self, variable: Tensor, name: str | None = None) -> Tensor:
-        """Read the value of a variable at this point in the order of creation.
-
-        Args:
-            variable: A variable of this graph.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the shape and dtype of the variable.
-
-        Raises:
-            GraphError: If variable is not a variable.
-
-        Gradient: the incoming gradient to the variable.
-
-        Source: MPSGraph readVariable:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> v = g.variable([1.0])
-            >>> before, _, after = g.read(v), g.assign(v, g.constant([5.0])), g.read(v)
-            >>> g.run({}, before).tolist()
-            [1.0]
-        """
-        return self._tensor("read", [variable], name)
-
     def assign(self, variable: Tensor, value: Tensor | float, name: str | None = None) -> Operation:
         """Assign a new value to a variable when the operation runs.
 

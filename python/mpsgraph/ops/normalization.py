@@ -6,71 +6,12 @@ these operations: mpsgraph.nn.BatchNorm keeps them in variables.
 
 from __future__ import annotations
 
-from ._family import Axes, Family, Tensor, axes_attribute
+from ._family import Axes, Tensor, axes_attribute
+from .derived import Derived
 
 
-class Normalization(Family):
+class Normalization(Derived):
     """Graph methods for mean, variance, normalization, and the gradients of normalization."""
-
-    def mean(self, x: Tensor, axes: Axes = None, name: str | None = None) -> Tensor:
-        """Compute the mean over axes.
-
-        result = sum of x over `axes` / number of elements summed. The reduced axes stay, with size 1.
-
-        Args:
-            x: Tensor, floating-point or complex.
-            axes: Axes to reduce: an int, a sequence of ints, or None (the default) for all; negative values count from
-                the end.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype of x, in which the reduced axes have size 1.
-
-        Raises:
-            ShapeError: If an axis is out of range or repeated, or axes is empty.
-            DTypeError: If x is not floating-point or complex.
-
-        Gradient: incoming gradient / number of elements summed, broadcast to the shape of x.
-
-        Source: MPSGraph meanOfTensor:axes:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.mean(g.constant([[1.0, 3.0], [5.0, 7.0]]), axes=1)).tolist()
-            [[2.0], [6.0]]
-        """
-        return self._tensor("mean", [x], name, axes=axes_attribute(axes, "mean"))
-
-    def variance(self, x: Tensor, mean: Tensor | None = None, axes: Axes = None, name: str | None = None) -> Tensor:
-        """Compute the population variance over axes (dividing by n, not n - 1).
-
-        result = mean of (x - mean)^2 over `axes`. The reduced axes stay, with size 1.
-
-        Args:
-            x: Floating-point tensor.
-            mean: Mean of x over the same axes. None, the default, computes it.
-            axes: Axes to reduce: an int, a sequence of ints, or None (the default) for all; negative values count from
-                the end.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype of x, in which the reduced axes have size 1.
-
-        Raises:
-            ShapeError: If an axis is out of range or repeated, axes is empty, or mean does not broadcast to x.
-            DTypeError: If x is not floating-point, or mean has a different dtype.
-
-        Gradient: incoming gradient * 2 (x - mean) / n to x; if mean is given, to mean as well.
-
-        Source: MPSGraph varianceOfTensor:meanTensor:axes:name: and varianceOfTensor:axes:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.variance(g.constant([[1.0, 3.0], [5.0, 9.0]]), axes=1)).tolist()
-            [[1.0], [4.0]]
-        """
-        inputs = [x] if mean is None else [x, mean]
-        return self._tensor("variance", inputs, name, axes=axes_attribute(axes, "variance"))
 
     def normalization(
         self,
@@ -175,82 +116,3 @@ class Normalization(Family):
         optional = (gamma, gamma_gradient, beta_gradient)
         inputs = [incoming, source, mean, variance, *(t for t in optional if t is not None)]
         return self._tensor(kind, inputs, name, axes=reduced, epsilon=float(epsilon), has_gamma=gamma is not None)
-
-    def normalization_gamma_gradient(
-        self,
-        incoming: Tensor,
-        source: Tensor,
-        mean: Tensor,
-        variance: Tensor,
-        axes: Axes = None,
-        epsilon: float = 1e-5,
-        name: str | None = None,
-    ) -> Tensor:
-        """Compute the gradient of a normalization with respect to gamma.
-
-        result = sum over `axes` of incoming * (source - mean) / sqrt(variance + epsilon). The reduced axes stay, with
-        size 1.
-
-        Args:
-            incoming: Gradient with respect to the result of normalization, with the shape of that result.
-            source: The input of normalization.
-            mean: The mean given to normalization.
-            variance: The variance given to normalization.
-            axes: Axes over which gamma is shared: an int, a sequence of ints, or None (the default) for all.
-            epsilon: The epsilon given to normalization. Defaults to 1e-5.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype of source, in which the reduced axes have size 1.
-
-        Raises:
-            ShapeError: If the shapes do not match, or an axis is out of range.
-            DTypeError: If the dtypes differ or are not floating-point.
-
-        Gradient: derived from the operation's decomposition.
-
-        Source: MPSGraph normalizationGammaGradientWithIncomingGradientTensor:sourceTensor:meanTensor:varianceTensor:
-        reductionAxes:epsilon:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> x = g.constant([1.0, 5.0])
-            >>> d = g.normalization_gamma_gradient(g.constant([0.0, 3.0]), x, g.mean(x), g.variance(x), 0, epsilon=0.0)
-            >>> g.run({}, d).tolist()
-            [3.0]
-        """
-        kind, inputs = "normalization_gamma_gradient", [incoming, source, mean, variance]
-        return self._tensor(kind, inputs, name, axes=axes_attribute(axes, kind), epsilon=float(epsilon))
-
-    def normalization_beta_gradient(
-        self, incoming: Tensor, source: Tensor, axes: Axes = None, name: str | None = None
-    ) -> Tensor:
-        """Compute the gradient of a normalization with respect to beta.
-
-        result = sum of incoming over `axes`, which stay with size 1.
-
-        Args:
-            incoming: Gradient with respect to the result of normalization, with the shape of that result.
-            source: The input of normalization, with the shape and dtype of incoming.
-            axes: Axes over which beta is shared: an int, a sequence of ints, or None (the default) for all.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype of source, in which the reduced axes have size 1.
-
-        Raises:
-            ShapeError: If the shapes do not match, or an axis is out of range.
-            DTypeError: If the dtypes differ or are not floating-point.
-
-        Gradient: derived from the operation's decomposition.
-
-        Source: MPSGraph normalizationBetaGradientWithIncomingGradientTensor:sourceTensor:reductionAxes:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> x = g.constant([1.0, 5.0])
-            >>> g.run({}, g.normalization_beta_gradient(g.constant([2.0, 3.0]), x, 0)).tolist()
-            [5.0]
-        """
-        kind = "normalization_beta_gradient"
-        return self._tensor(kind, [incoming, source], name, axes=axes_attribute(axes, kind))

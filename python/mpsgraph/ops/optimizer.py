@@ -6,43 +6,12 @@ and assigns the results.
 
 from __future__ import annotations
 
-from ._family import Family, Operation, Tensor, TensorLike
+from ._family import Operation, Tensor, TensorLike
+from .derived import Derived
 
 
-class Optimizer(Family):
+class Optimizer(Derived):
     """Graph methods for stochastic gradient descent and Adam steps."""
-
-    def stochastic_gradient_descent(
-        self, learning_rate: TensorLike, values: Tensor, gradient: Tensor, name: str | None = None
-    ) -> Tensor:
-        """Compute one step of stochastic gradient descent.
-
-        result = values - learning_rate * gradient.
-
-        Args:
-            learning_rate: A number or a tensor of rank 0.
-            values: Current values, floating-point or complex; a variable is read.
-            gradient: Gradient with respect to values, with the same shape and dtype as values.
-            name: Name of the operation.
-
-        Returns:
-            The new values, to assign to the variable.
-
-        Raises:
-            ShapeError: If the shapes do not match.
-            DTypeError: If the dtypes differ or are not floating-point or complex.
-
-        Gradient: derived from the operation's decomposition.
-
-        Source: MPSGraph
-        stochasticGradientDescentWithLearningRateTensor:valuesTensor:gradientTensor:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.stochastic_gradient_descent(0.5, g.constant([1.0]), g.constant([4.0]))).tolist()
-            [-1.0]
-        """
-        return self._tensor("stochastic_gradient_descent", [learning_rate, values, gradient], name)
 
     def apply_stochastic_gradient_descent(
         self, learning_rate: TensorLike, variable: Tensor, gradient: Tensor, name: str | None = None

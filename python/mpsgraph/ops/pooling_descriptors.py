@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..errors import GraphError
-from ._padding import Padding
+from ._family import ints
+from ._padding import Padding, padding_attributes
 
 
 @dataclass
@@ -102,3 +103,44 @@ def described(kind: str, axes: int, descriptor: Any, given: dict[str, Any], defa
 
 def _is(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) and bool(value == default))
+
+
+_DEFAULTS = {
+    "strides": None,
+    "dilations": 1,
+    "padding": "TF_VALID",
+    "ceil_mode": False,
+    "data_layout": "NHWC",
+    "include_zero_pad_to_average": False,
+}
+
+
+def pooling_attributes(
+    kind: str,
+    axes: int,
+    kernel: Window,
+    strides: int | Sequence[int] | None,
+    dilations: int | Sequence[int],
+    padding: Padding,
+    ceil_mode: bool,
+    **others: Any,
+) -> dict[str, Any]:
+    """Return the attributes that all pooling operations share. Raise an error if a length is not the number of axes.
+
+    The default of strides is the size of the kernel for windows over two axes, and 1 for windows over four axes.
+    """
+    if isinstance(kernel, (Pooling2DDescriptor, Pooling4DDescriptor)):
+        given = {"strides": strides, "dilations": dilations, "padding": padding, "ceil_mode": ceil_mode, **others}
+        found = described(kind, axes, kernel, given, _DEFAULTS)
+        return pooling_attributes(kind, axes, kernel.kernel, **found)
+    if axes == 4 and strides is None:
+        strides = 1
+    window = ints(kernel, f"[{kind}] kernel", axes)
+    return {
+        "kernel": window,
+        "strides": window if strides is None else ints(strides, f"[{kind}] strides", axes),
+        "dilations": ints(dilations, f"[{kind}] dilations", axes),
+        "ceil_mode": ceil_mode,
+        **padding_attributes(padding, kind, axes),
+        **others,
+    }

@@ -11,10 +11,11 @@ the operand. In the third form, each size must divide the corresponding size of 
 from __future__ import annotations
 
 from .._core import DType
-from ._family import DTypeLike, Family, GraphError, Tensor, TensorLike, as_dtype
+from ._family import DTypeLike, GraphError, Tensor, TensorLike, as_dtype
+from .derived import Derived
 
 
-class Quantization(Family):
+class Quantization(Derived):
     """Graph methods for quantization, dequantization, and quantization-aware training."""
 
     def quantize(
@@ -195,36 +196,6 @@ class Quantization(Family):
         """
         wanted = scale.dtype if dtype is None else as_dtype(dtype)
         return self._tensor("dequantize_packed", [words, scale, bias], name, bits=bits, dtype=wanted)
-
-    def straight_through(self, value: Tensor, source: Tensor, name: str | None = None) -> Tensor:
-        """Return a value whose gradient goes to another tensor (the straight-through estimator).
-
-        result = value.
-
-        Args:
-            value: Floating-point or complex tensor to return.
-            source: Tensor with the shape and dtype of value that receives the gradient.
-            name: Name of the operation.
-
-        Returns:
-            A tensor equal to value.
-
-        Raises:
-            ShapeError: If the shapes differ.
-            DTypeError: If the dtypes differ or are not floating-point or complex.
-
-        Gradient: the incoming gradient to source; none to value.
-
-        Source: this package, for training through rounding; Bengio et al., arXiv:1308.3432.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> x = g.constant([0.4, 1.7])
-            >>> y = g.straight_through(g.rint(x), x) * 3
-            >>> [g.run({}, t).tolist() for t in (y, g.gradients(y, [x])[x])]
-            [[0.0, 6.0], [3.0, 3.0]]
-        """
-        return self._tensor("straight_through", [value, source], name)
 
     def fake_quantize(
         self,

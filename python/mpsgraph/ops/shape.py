@@ -1,5 +1,4 @@
-"""Shape operations: reshape, transpose, squeeze, broadcast, pad, tile, and cast. Slicing and joining are in
-shape_slicing.
+"""Shape operations whose arguments need a conversion: swapped, removed, and reversed axes, and padding.
 
 A shape operand is given as ints or as an int32 or int64 tensor of rank 1, so that shapes known only when the graph runs
 work as well. `Graph.gradients` creates the gradient operations; they are public because MPSGraph exposes them.
@@ -12,63 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ._family import AttributeLike, DTypeLike, Family, ShapeError, ShapeLike, Tensor, as_dtype, ints
+from ._family import AttributeLike, ShapeError, ShapeLike, Tensor, ints
+from .derived import Derived
 
 
-class Shape(Family):
-    """Graph methods for shapes, padding, tiling, and casts."""
-
-    def reshape(self, x: Tensor, shape: ShapeLike, name: str | None = None) -> Tensor:
-        """Return the elements of x, in row-major order, with a new shape.
-
-        Args:
-            x: Tensor of any dtype.
-            shape: New shape, as ints, of which one may be -1 to be inferred, or as an integer tensor of rank 1.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype of x and the given shape.
-
-        Raises:
-            ShapeError: If the numbers of elements differ.
-
-        Gradient: the incoming gradient, reshaped to the shape of x.
-
-        Source: MPSGraph reshapeTensor:withShape:name: and reshapeTensor:withShapeTensor:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.reshape(g.constant([1, 2, 3, 4]), (2, -1))).tolist()
-            [[1, 2], [3, 4]]
-        """
-        return self._tensor("reshape", [x, self._shape_operand(shape, "reshape")], name)
-
-    def transpose(self, x: Tensor, permutation: Sequence[int], name: str | None = None) -> Tensor:
-        """Permute the axes of a tensor.
-
-        Axis i of the result is axis permutation[i] of x.
-
-        Args:
-            x: Tensor of any dtype.
-            permutation: Each axis of x once, in the new order.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype of x and permuted axes.
-
-        Raises:
-            ShapeError: If permutation is not a permutation of the axes of x.
-
-        Gradient: the incoming gradient, with the inverse permutation.
-
-        Source: MPSGraph transposeTensor:permutation:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.transpose(g.constant([[1, 2], [3, 4]]), (1, 0))).tolist()
-            [[1, 3], [2, 4]]
-        """
-        return self._tensor("transpose", [x], name, permutation=ints(permutation, "[transpose] permutation"))
+class Shape(Derived):
+    """Graph methods for axes and padding."""
 
     def swap_axes(self, x: Tensor, axis: int, other: int, name: str | None = None) -> Tensor:
         """Exchange two axes.
@@ -104,32 +52,6 @@ class Shape(Family):
         permutation[axis], permutation[other] = permutation[other], permutation[axis]
         return self.transpose(x, permutation, name)
 
-    def expand_dims(self, x: Tensor, axes: AttributeLike, name: str | None = None) -> Tensor:
-        """Insert axes of size 1.
-
-        Args:
-            x: Tensor of any dtype.
-            axes: Positions of the new axes in the result: an int, a sequence of ints, or an integer tensor of rank 1.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype and the elements of x.
-
-        Raises:
-            ShapeError: If an axis is out of range or repeated.
-
-        Gradient: the incoming gradient, without the new axes.
-
-        Source: MPSGraph expandDimsOfTensor:axis:name:, …axes:name: and …axesTensor:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.expand_dims(g.constant(0.0, (2, 3)), (0, -1)).shape
-            (1, 2, 3, 1)
-        """
-        operands, attributes = self._tensor_attributes("expand_dims", axes=_listed(axes))
-        return self._tensor("expand_dims", [x, *operands], name, **attributes)
-
     def squeeze(self, x: Tensor, axes: AttributeLike | None = None, name: str | None = None) -> Tensor:
         """Remove axes of size 1.
 
@@ -156,85 +78,6 @@ class Shape(Family):
         """
         operands, attributes = self._tensor_attributes("squeeze", axes=[] if axes is None else _listed(axes))
         return self._tensor("squeeze", [x, *operands], name, **attributes)
-
-    def broadcast_to(self, x: Tensor, shape: ShapeLike, name: str | None = None) -> Tensor:
-        """Broadcast a tensor to a shape.
-
-        Args:
-            x: Tensor of any dtype.
-            shape: Shape that x broadcasts to as in numpy, as ints or as an integer tensor of rank 1.
-            name: Name of the operation.
-
-        Returns:
-            A tensor of the given shape, with the dtype of x.
-
-        Raises:
-            ShapeError: If x does not broadcast to shape.
-
-        Gradient: the incoming gradient, summed over the axes that were broadcast.
-
-        Source: MPSGraph broadcastTensor:toShape:name: and broadcastTensor:toShapeTensor:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.broadcast_to(g.constant([1, 2]), (2, 2))).tolist()
-            [[1, 2], [1, 2]]
-        """
-        return self._tensor("broadcast_to", [x, self._shape_operand(shape, "broadcast_to")], name)
-
-    def tile(self, x: Tensor, multiplier: Sequence[int], name: str | None = None) -> Tensor:
-        """Repeat a tensor along its axes.
-
-        Args:
-            x: Tensor of any dtype.
-            multiplier: Number of repetitions along each axis.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype of x, whose sizes are those of x times multiplier.
-
-        Raises:
-            ShapeError: If multiplier is negative or does not have one entry for each axis.
-
-        Gradient: computed by tile_gradient.
-
-        Source: MPSGraph tileTensor:withMultiplier:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.tile(g.constant([1, 2]), [2])).tolist()
-            [1, 2, 1, 2]
-        """
-        return self._tensor("tile", [x], name, multiplier=ints(multiplier, "[tile] multiplier"))
-
-    def tile_gradient(
-        self, incoming: Tensor, input_shape: ShapeLike, multiplier: Sequence[int], name: str | None = None
-    ) -> Tensor:
-        """Compute the gradient of tile with respect to its source: the sum of the tiles.
-
-        Args:
-            incoming: Gradient with respect to the result of tile, with the shape of that result.
-            input_shape: Shape of the source, as ints or as an integer tensor of rank 1.
-            multiplier: The multiplier given to tile.
-            name: Name of the operation.
-
-        Returns:
-            A tensor of shape input_shape, with the dtype of incoming.
-
-        Raises:
-            ShapeError: If the shapes are inconsistent with each other.
-
-        Gradient: computed by tile.
-
-        Source: MPSGraph tileGradientWithIncomingGradientTensor:sourceTensor:withMultiplier:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.tile_gradient(g.constant([1.0, 2.0, 3.0, 4.0]), (2,), [2])).tolist()
-            [4.0, 6.0]
-        """
-        kind, attribute = "tile_gradient", ints(multiplier, "[tile_gradient] multiplier")
-        return self._tensor(kind, [incoming, self._shape_operand(input_shape, kind)], name, multiplier=attribute)
 
     def pad(
         self,
@@ -320,81 +163,35 @@ class Shape(Family):
         inputs = [incoming, self._shape_operand(input_shape, kind)]
         return self._tensor(kind, inputs, name, **_pad_attributes(kind, left, right, mode))
 
-    def flatten2d(self, x: Tensor, axis: int | Tensor = 1, name: str | None = None) -> Tensor:
-        """Reshape a tensor into a matrix: the axes before `axis` become the rows, the others the columns.
+    def reverse(self, x: Tensor, axes: AttributeLike | None = None, name: str | None = None) -> Tensor:
+        """Reverse the order of elements along axes.
 
         Args:
             x: Tensor of any dtype.
-            axis: First axis of the columns: an int, where negative values count from the end, or an integer tensor.
-                Defaults to 1.
+            axes: Axes to reverse: an int, a sequence of ints, an integer tensor of rank 1, or None (the default) for
+                all; negative values count from the end.
             name: Name of the operation.
 
         Returns:
-            A tensor of rank 2 with the dtype and the elements of x.
+            A tensor with the shape and dtype of x.
 
         Raises:
-            ShapeError: If axis is out of range.
+            ShapeError: If an axis is out of range or repeated.
+            DTypeError: If an axes tensor is not integer.
 
-        Gradient: the incoming gradient, reshaped to the shape of x.
+        Gradient: the incoming gradient, reversed.
 
-        Source: MPSGraph flatten2DTensor:axis:name: and …axisTensor:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.flatten2d(g.constant(0.0, (2, 3, 4))).shape
-            (2, 12)
-        """
-        operands, attributes = self._tensor_attributes("flatten2d", axis=axis)
-        return self._tensor("flatten2d", [x, *operands], name, **attributes)
-
-    def shape_of(self, x: Tensor, name: str | None = None) -> Tensor:
-        """Return the shape of a tensor as a tensor, even if it is known only when the graph runs.
-
-        Args:
-            x: Tensor of any dtype.
-            name: Name of the operation.
-
-        Returns:
-            An int32 tensor of shape (rank of x,).
-
-        Gradient: none.
-
-        Source: MPSGraph shapeOfTensor:name:.
+        Source: MPSGraph reverseTensor:axesTensor:name:, reverseTensor:axes:name: and reverseTensor:name:.
 
         Example:
             >>> g = mg.Graph()
-            >>> g.run({}, g.shape_of(g.constant(0.0, (2, 3)))).tolist()
-            [2, 3]
+            >>> g.run({}, g.reverse(g.constant([[1, 2], [3, 4]]), 1)).tolist()
+            [[2, 1], [4, 3]]
         """
-        return self._tensor("shape_of", [x], name)
-
-    def cast(self, x: Tensor, dtype: DTypeLike, name: str | None = None) -> Tensor:
-        """Convert a tensor to another dtype.
-
-        Floating-point numbers are truncated toward zero to integers and rounded to nearest even to narrower
-        floating-point types; conversion to bool yields True for nonzero numbers.
-
-        Args:
-            x: Tensor of any dtype.
-            dtype: dtype of the result.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the shape of x and the given dtype.
-
-        Raises:
-            DTypeError: If dtype is not supported.
-
-        Gradient: the incoming gradient, cast back, between floating-point dtypes; otherwise none.
-
-        Source: MPSGraph castTensor:toType:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.cast(g.constant([1.7, -1.7]), mg.int32)).tolist()
-            [1, -1]
-        """
-        return self._tensor("cast", [x], name, dtype=as_dtype(dtype))
+        if axes is None:
+            return self._tensor("reverse", [x], name, all_axes=True)
+        operands, attributes = self._tensor_attributes("reverse", axes=[axes] if isinstance(axes, int) else axes)
+        return self._tensor("reverse", [x, *operands], name, **attributes)
 
 
 def known_shape(x: Tensor, kind: str) -> tuple[int, ...]:

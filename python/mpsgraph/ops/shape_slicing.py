@@ -6,7 +6,6 @@ creates the gradient operations; they are public because MPSGraph exposes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -252,34 +251,6 @@ class ShapeSlicing(Family):
         operands, attributes = self._ranges(kind, starts, ends, strides, start_mask, end_mask, squeeze_mask)
         return self._tensor(kind, [data, update, *operands], name, **attributes)
 
-    def concat(self, tensors: Sequence[Tensor], axis: int, interleave: bool = False, name: str | None = None) -> Tensor:
-        """Concatenate tensors along an axis.
-
-        Args:
-            tensors: Tensors of one dtype, whose shapes differ at most along `axis`.
-            axis: Axis to concatenate along; negative values count from the end.
-            interleave: Whether to take elements from the tensors in turn, which requires equal shapes. Defaults to
-                False.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype of the operands.
-
-        Raises:
-            ShapeError: If the shapes differ along any other axis, or axis is out of range.
-            DTypeError: If the dtypes differ.
-
-        Gradient: to each tensor, its part of the incoming gradient.
-
-        Source: MPSGraph concatTensors:dimension:interleave:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.concat([g.constant([1, 2]), g.constant([3])], 0)).tolist()
-            [1, 2, 3]
-        """
-        return self._tensor("concat", list(tensors), name, axis=axis, interleave=interleave)
-
     def split(self, x: Tensor, sizes_or_count: AttributeLike, axis: int = 0, name: str | None = None) -> list[Tensor]:
         """Split a tensor into parts along an axis.
 
@@ -310,32 +281,6 @@ class ShapeSlicing(Family):
             sizes_or_count = _equal_sizes(x, int(sizes_or_count), axis)
         operands, attributes = self._tensor_attributes("split", sizes=sizes_or_count)
         return self._tensors("split", [x, *operands], name, axis=axis, **attributes)
-
-    def stack(self, tensors: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
-        """Join tensors of the same shape along a new axis.
-
-        Args:
-            tensors: Tensors of one dtype and shape.
-            axis: Position of the new axis in the result; negative values count from the end. Defaults to 0.
-            name: Name of the operation.
-
-        Returns:
-            A tensor with the dtype of the operands and one more axis.
-
-        Raises:
-            ShapeError: If the shapes differ, or axis is out of range.
-            DTypeError: If the dtypes differ.
-
-        Gradient: to each tensor, its slice of the incoming gradient.
-
-        Source: MPSGraph stackTensors:axis:name:.
-
-        Example:
-            >>> g = mg.Graph()
-            >>> g.run({}, g.stack([g.constant([1, 2]), g.constant([3, 4])], axis=1)).tolist()
-            [[1, 3], [2, 4]]
-        """
-        return self._tensor("stack", list(tensors), name, axis=axis)
 
     def _ranges(
         self,

@@ -200,7 +200,8 @@ def _layers(
             ends.append([state[0 if way else -1] for state in states])
         x = torch.cat(outputs, -1) if both else outputs[0]
         if dropout and training and number < layers - 1:
-            x = torch.dropout(x, dropout, True)
+            # Unlike torch.dropout, these operations do not write to a tensor in place, so that they can be traced.
+            x = x * (torch.bernoulli(torch.full_like(x, 1 - dropout)) / (1 - dropout))
     finals = [torch.stack(states) for states in zip(*ends, strict=True)]
     return (x.transpose(0, 1) if batch_first else x, *finals)
 
@@ -238,20 +239,21 @@ def _rnn_in_layers(activation: str) -> Callable[..., tuple[Any, ...]]:
     return call
 
 
-_IN_LAYERS: dict[Any, Callable[..., tuple[Any, ...]]] = {
+IN_LAYERS: dict[Any, Callable[..., tuple[Any, ...]]] = {
     torch.lstm: _lstm_in_layers,
     torch.gru: _gru_in_layers,
     torch.rnn_tanh: _rnn_in_layers("tanh"),
     torch.rnn_relu: _rnn_in_layers("relu"),
 }
+"""Functions that run the layers of a recurrent call with mpsgraph's layer operations."""
 
 
 def in_layers(module: torch.fx.GraphModule) -> None:
     """Replace recurrent calls in a graph from Dynamo with mpsgraph's layer operations if these support the calls."""
     changed = False
     for node in module.graph.nodes:
-        if node.op == "call_function" and node.target in _IN_LAYERS and _is_plain(node):
-            node.target = _IN_LAYERS[node.target]
+        if node.op == "call_function" and node.target in IN_LAYERS and _is_plain(node):
+            node.target = IN_LAYERS[node.target]
             changed = True
     if changed:
         module.recompile()

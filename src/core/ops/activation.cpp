@@ -3,7 +3,8 @@
 // relu and sigmoid are differentiated in terms of their results, so their inputs need not be kept and the activation
 // can be fused into the operation that produces its input. As in MPSGraph, the *_gradient operations take the source as
 // an operand. They are differentiable themselves.
-#include "core/definition.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
@@ -14,15 +15,7 @@ namespace {
 std::vector<TensorType> infer_pointwise(const InferContext& c) {
   c.require_float(0);
   c.require_same_dtype();
-  Shape shape = c.shape(0);
-  for (size_t i = 1; i < c.count(); ++i) {
-    auto merged = broadcast(shape, c.shape(i));
-    if (!merged)
-      c.shape_error(cat("operand shapes ", shape, " and ", c.shape(i),
-                        " cannot be broadcast: dimensions, aligned from the last, must be equal or 1"));
-    shape = *merged;
-  }
-  return {{c.dtype(0), shape}};
+  return {{c.dtype(0), broadcast_shapes(c)}};
 }
 
 Tensor* positive(Builder& b, Tensor* x) { return b.binary("greater_than", x, b.scalar_like(x, 0)); }
@@ -151,40 +144,139 @@ void d_log_softmax_gradient(GradientContext& c) {
   if (c.needs(1)) c.set(1, softmax_gradient_of(b, b.neg(b.mul(v, b.sum(u, axis))), x, c.attributes()));
 }
 
-void pointwise(std::string_view name, int operands, Gradient gradient) {
-  OperationDefinition d;
-  d.name = name;
-  d.min_inputs = d.max_inputs = operands;
-  d.infer = infer_pointwise;
-  d.gradient = std::move(gradient);
-  d.elementwise = true;
-  define(std::move(d));
-}
-
-void along_axis(std::string_view name, int operands, Gradient gradient, Decompose decompose) {
-  OperationDefinition d;
-  d.name = name;
-  d.min_inputs = d.max_inputs = operands;
-  d.attributes = {optional("axis", int64_t{-1})};
-  d.infer = infer_softmax;
-  d.gradient = std::move(gradient);
+void along_axis(std::string_view name, std::string_view parameters, std::string documentation, Gradient gradient,
+                Decompose decompose) {
+  const int operands = static_cast<int>(std::ranges::count(parameters, ','));  // the last parameter is the axis
+  OperationDefinition d =
+      primitive(name, operands, {optional("axis", int64_t{-1})}, infer_softmax, std::move(gradient));
+  d.parameters = parameters;
+  d.dtypes = DTypeClass::floats;
+  d.documentation = std::move(documentation);
   d.decompose = std::move(decompose);
   define(std::move(d));
 }
 
+constexpr std::string_view axis_argument = R"(
+Args:
+    axis: Axis to normalize along; negative values count from the end.)";
+
 }  // namespace
 
 const Family activation_family("activation", [] {
-  pointwise("relu", 1, d_relu);
-  pointwise("relu_gradient", 2, d_relu_gradient);
-  pointwise("sigmoid", 1, d_sigmoid);
-  pointwise("sigmoid_gradient", 2, d_sigmoid_gradient);
-  pointwise("leaky_relu", 2, d_leaky_relu);
-  pointwise("leaky_relu_gradient", 3, d_leaky_relu_gradient);
-  along_axis("softmax", 1, d_softmax, softmax_parts);
-  along_axis("softmax_gradient", 2, d_softmax_gradient, softmax_gradient_parts);
-  along_axis("log_softmax", 1, d_log_softmax, log_softmax_parts);
-  along_axis("log_softmax_gradient", 2, d_log_softmax_gradient, log_softmax_gradient_parts);
+  const auto activation = [](std::string_view name, std::string_view parameters, std::string_view documentation,
+                             Gradient gradient) {
+    define(elementwise(name, parameters, DTypeClass::floats, documentation, infer_pointwise, std::move(gradient)));
+  };
+  activation("relu", "x", R"(
+Apply the rectified linear unit element-wise.
+
+result = max(x, 0).
+
+Gradient: the incoming gradient where x > 0, zero elsewhere.
+Source: MPSGraph reLUWithTensor:name:.
+>>> g.run({}, g.relu(g.constant([-1.0, 2.0]))).tolist()
+[0.0, 2.0])",
+             d_relu);
+  activation("relu_gradient", "incoming, source", R"(
+Compute the gradient of relu with respect to its source.
+
+result = source > 0 ? incoming : 0.
+
+Gradient: to incoming, the incoming gradient where source > 0 and zero elsewhere; to source, zero.
+Source: MPSGraph reLUGradientWithIncomingGradient:sourceTensor:name:.
+>>> g.run({}, g.relu_gradient(g.constant([5.0, 5.0]), g.constant([-1.0, 2.0]))).tolist()
+[0.0, 5.0])",
+             d_relu_gradient);
+  activation("sigmoid", "x", R"(
+Apply the logistic function element-wise.
+
+result = 1 / (1 + e^-x).
+
+Gradient: incoming gradient * result * (1 - result).
+Source: MPSGraph sigmoidWithTensor:name:.
+>>> g.run({}, g.sigmoid(g.constant([0.0]))).tolist()
+[0.5])",
+             d_sigmoid);
+  activation("sigmoid_gradient", "incoming, source", R"(
+Compute the gradient of sigmoid with respect to its source.
+
+result = incoming * s * (1 - s), where s = sigmoid(source).
+
+Gradient: incoming gradient * s * (1 - s) to incoming; the second derivative of sigmoid to source.
+Source: MPSGraph sigmoidGradientWithIncomingGradient:sourceTensor:name:.
+>>> g.run({}, g.sigmoid_gradient(g.constant([4.0]), g.constant([0.0]))).tolist()
+[1.0])",
+             d_sigmoid_gradient);
+  activation("leaky_relu", "x, alpha: number = 0.01", R"(
+Apply the leaky rectified linear unit, which is linear with slope `alpha` below 0.
+
+result = x > 0 ? x : alpha * x.
+
+Args:
+    alpha: Slope for negative x, a number or a tensor that broadcasts to x.
+Gradient: incoming gradient * (x >= 0 ? 1 : alpha) to x; the sum of incoming gradient * min(x, 0) to alpha.
+Source: MPSGraph leakyReLUWithTensor:alphaTensor:name: and leakyReLUWithTensor:alpha:name:.
+>>> g.run({}, g.leaky_relu(g.constant([-4.0, 2.0]), 0.25)).tolist()
+[-1.0, 2.0])",
+             d_leaky_relu);
+  activation("leaky_relu_gradient", "incoming, source, alpha: number = 0.01", R"(
+Compute the gradient of leaky_relu with respect to its source.
+
+result = incoming * (source >= 0 ? 1 : alpha). PyTorch uses the slope alpha at 0.
+
+Args:
+    alpha: Slope for negative source, a number or a tensor that broadcasts to source.
+Gradient: incoming gradient * (source >= 0 ? 1 : alpha) to incoming; zero to source.
+Source: MPSGraph leakyReLUGradientWithIncomingGradient:sourceTensor:alphaTensor:name:.
+>>> g.run({}, g.leaky_relu_gradient(g.constant([8.0, 8.0]), g.constant([-1.0, 1.0]), 0.25)).tolist()
+[2.0, 8.0])",
+             d_leaky_relu_gradient);
+  along_axis("softmax", "x, axis",
+             cat(R"(
+Normalize values along an axis into positive weights that sum to 1.
+
+result = e^(x - m) / sum(e^(x - m)), where m = max(x). The sum and the maximum are along `axis`; subtracting m
+prevents overflow.
+
+Gradient: result * (incoming gradient - sum(incoming gradient * result)).
+Source: MPSGraph softMaxWithTensor:axis:name:.
+>>> g.run({}, g.softmax(g.constant([3.0, 3.0]))).tolist()
+[0.5, 0.5])",
+                 axis_argument),
+             d_softmax, softmax_parts);
+  along_axis("softmax_gradient", "incoming, source, axis", R"(
+Compute the gradient of softmax with respect to its source.
+
+result = s * (incoming - sum(incoming * s)), where s = softmax(source) and sums are along `axis`.
+
+Gradient: to incoming and source; the gradient to source is the second derivative of softmax.
+Source: MPSGraph softMaxGradientWithIncomingGradient:sourceTensor:axis:name:.
+>>> g.run({}, g.softmax_gradient(g.constant([4.0, 0.0]), g.constant([3.0, 3.0]))).tolist()
+[1.0, -1.0])",
+             d_softmax_gradient, softmax_gradient_parts);
+  along_axis("log_softmax", "x, axis",
+             cat(R"(
+Compute the logarithm of softmax without overflow or loss of small probabilities.
+
+result = x - m - ln(sum(e^(x - m))), where m = max(x). The sum and the maximum are along `axis`.
+
+Gradient: incoming gradient - e^result * sum(incoming gradient).
+Source: this package, for numerically stable losses; the Metal device composes it from other MPSGraph
+operations.
+>>> g.run({}, g.exponent(g.log_softmax(g.constant([0.0])))).tolist()
+[1.0])",
+                 axis_argument),
+             d_log_softmax, log_softmax_parts);
+  along_axis("log_softmax_gradient", "incoming, source, axis", R"(
+Compute the gradient of log_softmax with respect to its source.
+
+result = incoming - softmax(source) * sum(incoming), where the sum and softmax are along `axis`.
+
+Gradient: to incoming and source.
+Source: this package, as the gradient of log_softmax.
+>>> g.run({}, g.log_softmax_gradient(g.constant([4.0, 0.0]), g.constant([3.0, 3.0]))).tolist()
+[2.0, -2.0])",
+             d_log_softmax_gradient, log_softmax_gradient_parts);
 });
 
 }  // namespace mpsgraph::ops

@@ -1,37 +1,20 @@
-// Element-wise arithmetic, comparison, logic, and selection: signature, type inference, and derivative of each
-// operation.
+// Element-wise operations on one operand: exponentials, roots, rounding, trigonometry, predicates, and bits. Each row
+// of the table is an operation: documentation, dtypes, and derivative.
 //
-// Each operation is one table row. Operands broadcast as in numpy and share one dtype. A derivative produces each
-// operand's gradient with the broadcast shape; sum_to_like then sums over the broadcast axes. Edge cases follow these
-// conventions: equal operands of minimum and maximum share the gradient equally. If one operand is NaN and the result
-// is not, the NaN operand gets gradient zero; where the result is NaN, both operands get gradient NaN. clamp passes the
-// gradient at its bounds. Operations that are constant almost everywhere (sign, floor, comparisons, ...) have gradient
-// zero. Derivative rules receive complex operands and results conjugated, which makes the rules correct for analytic
-// functions (arithmetic_complex.cpp explains why).
+// Operations that are constant almost everywhere (sign, floor, ...) have gradient zero. Derivative rules receive
+// complex operands and results conjugated, which makes the rules correct for analytic functions (arithmetic_complex.cpp
+// explains why).
 #include <numbers>
 
 #include "core/ops/elementwise.h"
-#include "core/ops/extrema.h"
 #include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::ops {
 namespace {
 
-// Inference for operands that all have the same dtype, which must belong to the class `wanted`. The result has that
-// dtype, or bool for predicates.
-Infer pointwise(Operands wanted, bool predicate) {
-  return [=](const InferContext& c) -> std::vector<TensorType> {
-    require(c, 0, wanted);
-    c.require_same_dtype();
-    return {{predicate ? DType::boolean : c.dtype(0), broadcast_shapes(c)}};
-  };
-}
-
 constexpr double ln2 = std::numbers::ln2;
 constexpr double ln10 = std::numbers::ln10;
 constexpr double two_over_sqrt_pi = 2 * std::numbers::inv_sqrtpi;
-
-// ---- one operand ----
 
 // A tensor wrapped with operators, so that derivative rules read like formulas.
 struct Term {
@@ -54,8 +37,8 @@ Term operator-(double a, Term b) { return b.constant(a) - b; }
 // result.
 using UnaryRule = Term (*)(Term x, Term y, Term g);
 struct Unary {
-  std::string_view name;
-  Operands operands;
+  std::string_view name, documentation;
+  DTypeClass operands;
   UnaryRule rule;  // null if the gradient is zero
   bool predicate = false;
 };
@@ -88,191 +71,384 @@ Term d_acosh(Term x, Term, Term g) {
 }
 
 const Unary unary_operations[] = {
-    {"identity", Operands::any, pass},
-    {"exponent", Operands::analytic, [](Term, Term y, Term g) { return g * y; }},
-    {"exponent_base2", Operands::analytic, [](Term, Term y, Term g) { return g * (y * ln2); }},
-    {"exponent_base10", Operands::analytic, [](Term, Term y, Term g) { return g * (y * ln10); }},
-    {"logarithm", Operands::analytic, [](Term x, Term, Term g) { return g / x; }},
-    {"logarithm_base2", Operands::analytic, [](Term x, Term, Term g) { return g / (x * ln2); }},
-    {"logarithm_base10", Operands::analytic, [](Term x, Term, Term g) { return g / (x * ln10); }},
-    {"square", Operands::algebraic, d_square},
-    {"square_root", Operands::analytic, [](Term, Term y, Term g) { return g * 0.5 / y; }},
-    {"reciprocal_square_root", Operands::analytic, d_reciprocal_square_root},
-    {"reverse_square_root", Operands::analytic, d_reciprocal_square_root},
-    {"reciprocal", Operands::analytic, [](Term, Term y, Term g) { return -(g * square(y)); }},
-    {"negative", Operands::algebraic, [](Term, Term, Term g) { return -g; }},
-    {"sign", Operands::numbers, nullptr},
-    {"signbit", Operands::numbers, nullptr, true},
-    {"ceil", Operands::floats, nullptr},
-    {"floor", Operands::floats, nullptr},
-    {"round", Operands::floats, nullptr},
-    {"rint", Operands::floats, nullptr},
-    {"truncate", Operands::floats, nullptr},
-    {"sin", Operands::analytic, d_sin},
-    {"cos", Operands::analytic, d_cos},
-    {"tan", Operands::analytic, d_tan},
-    {"sinh", Operands::analytic, [](Term x, Term, Term g) { return g * of("cosh", x); }},
-    {"cosh", Operands::analytic, [](Term x, Term, Term g) { return g * of("sinh", x); }},
-    {"tanh", Operands::analytic, d_tanh},
-    {"asin", Operands::analytic, d_asin},
-    {"acos", Operands::analytic, d_acos},
-    {"atan", Operands::analytic, [](Term x, Term, Term g) { return g / (square(x) + 1.0); }},
-    {"asinh", Operands::analytic, d_asinh},
-    {"acosh", Operands::analytic, d_acosh},
-    {"atanh", Operands::analytic, [](Term x, Term, Term g) { return g / one_minus_square(x); }},
-    {"erf", Operands::floats, d_erf},
-    {"not", Operands::booleans, nullptr},
-    {"is_infinite", Operands::analytic, nullptr, true},
-    {"is_finite", Operands::analytic, nullptr, true},
-    {"is_nan", Operands::analytic, nullptr, true},
-    {"bitwise_not", Operands::integers, nullptr},
-    {"bitwise_population_count", Operands::integers, nullptr},
+    {"identity", R"(
+Return x unchanged, as a new tensor.
+
+result = x.
+
+Gradient: the incoming gradient.
+Source: MPSGraph identityWithTensor:name:.
+>>> g.run({}, g.identity(g.constant([1.0, 2.0]))).tolist()
+[1.0, 2.0])",
+     DTypeClass::any, pass},
+    {"exponent", R"(
+Compute the natural exponential element-wise.
+
+result = e^x.
+
+Gradient: incoming gradient * e^x.
+Source: MPSGraph exponentWithTensor:name:.
+>>> g.run({}, g.exponent(g.constant([0.0]))).tolist()
+[1.0])",
+     DTypeClass::analytic, [](Term, Term y, Term g) { return g * y; }},
+    {"exponent_base2", R"(
+Raise 2 to the power x element-wise.
+
+result = 2^x.
+
+Gradient: incoming gradient * 2^x * ln 2.
+Source: MPSGraph exponentBase2WithTensor:name:.
+>>> g.run({}, g.exponent_base2(g.constant([3.0, -1.0]))).tolist()
+[8.0, 0.5])",
+     DTypeClass::analytic, [](Term, Term y, Term g) { return g * (y * ln2); }},
+    {"exponent_base10", R"(
+Raise 10 to the power x element-wise.
+
+result = 10^x.
+
+Gradient: incoming gradient * 10^x * ln 10.
+Source: MPSGraph exponentBase10WithTensor:name:.
+>>> g.run({}, g.exponent_base10(g.constant([0.0]))).tolist()
+[1.0])",
+     DTypeClass::analytic, [](Term, Term y, Term g) { return g * (y * ln10); }},
+    {"logarithm", R"(
+Compute the natural logarithm element-wise.
+
+result = ln x. Real x gives NaN below 0 and -inf at 0.
+
+Gradient: incoming gradient / x.
+Source: MPSGraph logarithmWithTensor:name:.
+>>> g.run({}, g.logarithm(g.constant([1.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, [](Term x, Term, Term g) { return g / x; }},
+    {"logarithm_base2", R"(
+Compute the logarithm to base 2 element-wise.
+
+result = log2 x.
+
+Gradient: incoming gradient / (x * ln 2).
+Source: MPSGraph logarithmBase2WithTensor:name:.
+>>> g.run({}, g.logarithm_base2(g.constant([8.0]))).tolist()
+[3.0])",
+     DTypeClass::analytic, [](Term x, Term, Term g) { return g / (x * ln2); }},
+    {"logarithm_base10", R"(
+Compute the logarithm to base 10 element-wise.
+
+result = log10 x.
+
+Gradient: incoming gradient / (x * ln 10).
+Source: MPSGraph logarithmBase10WithTensor:name:.
+>>> g.run({}, g.logarithm_base10(g.constant([1.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, [](Term x, Term, Term g) { return g / (x * ln10); }},
+    {"square", R"(
+Square x element-wise.
+
+result = x * x.
+
+Gradient: incoming gradient * 2x.
+Source: MPSGraph squareWithTensor:name:.
+>>> g.run({}, g.square(g.constant([3.0, -2.0]))).tolist()
+[9.0, 4.0])",
+     DTypeClass::algebraic, d_square},
+    {"square_root", R"(
+Compute the square root element-wise.
+
+result = sqrt(x). Real x gives NaN below 0.
+
+Gradient: incoming gradient / (2 * sqrt(x)).
+Source: MPSGraph squareRootWithTensor:name:.
+>>> g.run({}, g.square_root(g.constant([9.0]))).tolist()
+[3.0])",
+     DTypeClass::analytic, [](Term, Term y, Term g) { return g * 0.5 / y; }},
+    {"reciprocal_square_root", R"(
+Compute the reciprocal of the square root element-wise.
+
+result = 1 / sqrt(x).
+
+Gradient: -incoming gradient * x^(-3/2) / 2.
+Source: MPSGraph reciprocalSquareRootWithTensor:name: (macOS 15).
+>>> g.run({}, g.reciprocal_square_root(g.constant([4.0]))).tolist()
+[0.5])",
+     DTypeClass::analytic, d_reciprocal_square_root},
+    {"reverse_square_root", R"(
+Compute the reciprocal of the square root element-wise, under MPSGraph's deprecated name.
+
+result = 1 / sqrt(x). Prefer `reciprocal_square_root`, which computes the same.
+
+Gradient: -incoming gradient * x^(-3/2) / 2.
+Source: MPSGraph reverseSquareRootWithTensor:name: (deprecated; prefer reciprocal_square_root).
+>>> g.run({}, g.reverse_square_root(g.constant([4.0]))).tolist()
+[0.5])",
+     DTypeClass::analytic, d_reciprocal_square_root},
+    {"reciprocal", R"(
+Compute the reciprocal element-wise.
+
+result = 1 / x.
+
+Gradient: -incoming gradient / x^2.
+Source: MPSGraph reciprocalWithTensor:name:.
+>>> g.run({}, g.reciprocal(g.constant([4.0]))).tolist()
+[0.25])",
+     DTypeClass::analytic, [](Term, Term y, Term g) { return -(g * square(y)); }},
+    {"negative", R"(
+Negate x element-wise.
+
+result = -x.
+
+Gradient: the negated incoming gradient.
+Source: MPSGraph negativeWithTensor:name:.
+>>> g.run({}, g.negative(g.constant([1.0, -2.0]))).tolist()
+[-1.0, 2.0])",
+     DTypeClass::algebraic, [](Term, Term, Term g) { return -g; }},
+    {"sign", R"(
+Compute the sign element-wise.
+
+result = -1 where x < 0, 0 where x = 0, and 1 where x > 0.
+
+Source: MPSGraph signWithTensor:name:.
+>>> g.run({}, g.sign(g.constant([-4.0, 0.0, 9.0]))).tolist()
+[-1.0, 0.0, 1.0])",
+     DTypeClass::numbers, nullptr},
+    {"signbit", R"(
+Return whether the sign bit is set, element-wise: True for negative numbers and for -0.0.
+
+result = sign bit of x, as bool.
+
+Source: MPSGraph signbitWithTensor:name:.
+>>> g.run({}, g.signbit(g.constant([-0.0, 1.0]))).tolist()
+[True, False])",
+     DTypeClass::numbers, nullptr, true},
+    {"ceil", R"(
+Round up element-wise.
+
+result = the smallest integer >= x.
+
+Source: MPSGraph ceilWithTensor:name:.
+>>> g.run({}, g.ceil(g.constant([1.2, -1.2]))).tolist()
+[2.0, -1.0])",
+     DTypeClass::floats, nullptr},
+    {"floor", R"(
+Round down element-wise.
+
+result = the largest integer <= x.
+
+Source: MPSGraph floorWithTensor:name:.
+>>> g.run({}, g.floor(g.constant([1.8, -1.2]))).tolist()
+[1.0, -2.0])",
+     DTypeClass::floats, nullptr},
+    {"round", R"(
+Round to the nearest integer element-wise, with ties away from zero.
+
+result = sign(x) * floor(|x| + 1/2).
+
+Source: MPSGraph roundWithTensor:name:.
+>>> g.run({}, g.round(g.constant([0.5, -1.5, 2.4]))).tolist()
+[1.0, -2.0, 2.0])",
+     DTypeClass::floats, nullptr},
+    {"rint", R"(
+Round to the nearest integer element-wise, with ties to even.
+
+result = rint(x).
+
+Source: MPSGraph rintWithTensor:name:.
+>>> g.run({}, g.rint(g.constant([0.5, 1.5, 2.5]))).tolist()
+[0.0, 2.0, 2.0])",
+     DTypeClass::floats, nullptr},
+    {"truncate", R"(
+Round toward zero element-wise.
+
+result = the integer part of x.
+
+Source: MPSGraph truncateWithTensor:name:.
+>>> g.run({}, g.truncate(g.constant([1.8, -1.8]))).tolist()
+[1.0, -1.0])",
+     DTypeClass::floats, nullptr},
+    {"sin", R"(
+Compute the sine of angles in radians, element-wise.
+
+result = sin x.
+
+Gradient: incoming gradient * cos x.
+Source: MPSGraph sinWithTensor:name:.
+>>> g.run({}, g.sin(g.constant([0.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, d_sin},
+    {"cos", R"(
+Compute the cosine of angles in radians, element-wise.
+
+result = cos x.
+
+Gradient: -incoming gradient * sin x.
+Source: MPSGraph cosWithTensor:name:.
+>>> g.run({}, g.cos(g.constant([0.0]))).tolist()
+[1.0])",
+     DTypeClass::analytic, d_cos},
+    {"tan", R"(
+Compute the tangent of angles in radians, element-wise.
+
+result = tan x.
+
+Gradient: incoming gradient * (1 + tan^2 x).
+Source: MPSGraph tanWithTensor:name:.
+>>> g.run({}, g.tan(g.constant([0.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, d_tan},
+    {"sinh", R"(
+Compute the hyperbolic sine element-wise.
+
+result = (e^x - e^-x) / 2.
+
+Gradient: incoming gradient * cosh x.
+Source: MPSGraph sinhWithTensor:name:.
+>>> g.run({}, g.sinh(g.constant([0.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, [](Term x, Term, Term g) { return g * of("cosh", x); }},
+    {"cosh", R"(
+Compute the hyperbolic cosine element-wise.
+
+result = (e^x + e^-x) / 2.
+
+Gradient: incoming gradient * sinh x.
+Source: MPSGraph coshWithTensor:name:.
+>>> g.run({}, g.cosh(g.constant([0.0]))).tolist()
+[1.0])",
+     DTypeClass::analytic, [](Term x, Term, Term g) { return g * of("sinh", x); }},
+    {"tanh", R"(
+Compute the hyperbolic tangent element-wise.
+
+result = sinh x / cosh x.
+
+Gradient: incoming gradient * (1 - tanh^2 x).
+Source: MPSGraph tanhWithTensor:name:.
+>>> g.run({}, g.tanh(g.constant([0.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, d_tanh},
+    {"asin", R"(
+Compute the arcsine element-wise, in radians.
+
+result = asin x. Real x gives a result in [-pi/2, pi/2], and NaN outside [-1, 1].
+
+Gradient: incoming gradient / sqrt(1 - x^2).
+Source: MPSGraph asinWithTensor:name:.
+>>> g.run({}, g.asin(g.constant([0.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, d_asin},
+    {"acos", R"(
+Compute the arccosine element-wise, in radians.
+
+result = acos x. Real x gives a result in [0, pi], and NaN outside [-1, 1].
+
+Gradient: -incoming gradient / sqrt(1 - x^2).
+Source: MPSGraph acosWithTensor:name:.
+>>> g.run({}, g.acos(g.constant([1.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, d_acos},
+    {"atan", R"(
+Compute the arctangent element-wise, in radians.
+
+result = atan x. Real x gives a result in [-pi/2, pi/2].
+
+Gradient: incoming gradient / (1 + x^2).
+Source: MPSGraph atanWithTensor:name:.
+>>> g.run({}, g.atan(g.constant([0.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, [](Term x, Term, Term g) { return g / (square(x) + 1.0); }},
+    {"asinh", R"(
+Compute the inverse hyperbolic sine element-wise.
+
+result = ln(x + sqrt(x^2 + 1)).
+
+Gradient: incoming gradient / sqrt(x^2 + 1).
+Source: MPSGraph asinhWithTensor:name:.
+>>> g.run({}, g.asinh(g.constant([0.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, d_asinh},
+    {"acosh", R"(
+Compute the inverse hyperbolic cosine element-wise.
+
+result = ln(x + sqrt(x^2 - 1)). Real x gives NaN below 1.
+
+Gradient: incoming gradient / sqrt(x^2 - 1).
+Source: MPSGraph acoshWithTensor:name:.
+>>> g.run({}, g.acosh(g.constant([1.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, d_acosh},
+    {"atanh", R"(
+Compute the inverse hyperbolic tangent element-wise.
+
+result = ln((1 + x) / (1 - x)) / 2. Real x gives NaN outside [-1, 1].
+
+Gradient: incoming gradient / (1 - x^2).
+Source: MPSGraph atanhWithTensor:name:.
+>>> g.run({}, g.atanh(g.constant([0.0]))).tolist()
+[0.0])",
+     DTypeClass::analytic, [](Term x, Term, Term g) { return g / one_minus_square(x); }},
+    {"erf", R"(
+Compute the Gauss error function element-wise.
+
+result = 2 / sqrt(pi) * the integral of e^(-t^2) for t from 0 to x.
+
+Gradient: incoming gradient * 2 / sqrt(pi) * e^(-x^2).
+Source: MPSGraph erfWithTensor:name:.
+>>> g.run({}, g.erf(g.constant([0.0]))).tolist()
+[0.0])",
+     DTypeClass::floats, d_erf},
+    {"not", R"(
+Compute the logical NOT element-wise.
+
+result = not x.
+
+Source: MPSGraph notWithTensor:name:.
+>>> g.run({}, g.not_(g.constant([True, False]))).tolist()
+[False, True])",
+     DTypeClass::booleans, nullptr},
+    {"is_infinite", R"(
+Return whether elements are positive or negative infinity.
+
+result = |x| == inf, as bool.
+
+Source: MPSGraph isInfiniteWithTensor:name:.
+>>> g.run({}, g.is_infinite(g.constant([1.0, float("inf")]))).tolist()
+[False, True])",
+     DTypeClass::analytic, nullptr, true},
+    {"is_finite", R"(
+Return whether elements are finite: neither infinite nor NaN.
+
+result = |x| < inf, as bool.
+
+Source: MPSGraph isFiniteWithTensor:name:.
+>>> g.run({}, g.is_finite(g.constant([1.0, float("inf")]))).tolist()
+[True, False])",
+     DTypeClass::analytic, nullptr, true},
+    {"is_nan", R"(
+Return whether elements are NaN.
+
+result = x != x, as bool.
+
+Source: MPSGraph isNaNWithTensor:name:.
+>>> g.run({}, g.is_nan(g.constant([1.0, float("nan")]))).tolist()
+[False, True])",
+     DTypeClass::analytic, nullptr, true},
+    {"bitwise_not", R"(
+Invert every bit element-wise.
+
+result = ~x.
+
+Source: MPSGraph bitwiseNOTWithTensor:name:.
+>>> g.run({}, g.bitwise_not(g.constant([0, 5]))).tolist()
+[-1, -6])",
+     DTypeClass::integers, nullptr},
+    {"bitwise_population_count", R"(
+Count the bits that are set in each element.
+
+result = popcount(x).
+
+Source: MPSGraph bitwisePopulationCountWithTensor:name:.
+>>> g.run({}, g.bitwise_population_count(g.constant([0, 7]))).tolist()
+[0, 3])",
+     DTypeClass::integers, nullptr},
 };
-
-// ---- two operands ----
-
-struct Pair {  // gradients of the two operands at the result's shape; null where not needed
-  Tensor* a = nullptr;
-  Tensor* b = nullptr;
-};
-struct Incoming {
-  Builder& b;
-  Tensor *x, *z, *y, *g;  // operands x and z, result y, gradient g of the result
-  bool need_x, need_z;
-};
-using BinaryRule = Pair (*)(const Incoming&);
-struct Binary {
-  std::string_view name;
-  Operands operands;
-  BinaryRule rule;  // null if the gradients are zero
-  bool predicate = false;
-};
-
-Pair d_addition(const Incoming& i) { return {i.g, i.g}; }
-Pair d_subtraction(const Incoming& i) { return {i.g, i.need_z ? i.b.neg(i.g) : nullptr}; }
-Pair d_multiplication(const Incoming& i) {
-  return {i.need_x ? i.b.mul(i.g, i.z) : nullptr, i.need_z ? i.b.mul(i.g, i.x) : nullptr};
-}
-Pair d_quotient(const Incoming& i, std::string_view division) {
-  Tensor* quotient = i.b.binary(division, i.g, i.z);
-  return {quotient, i.need_z ? i.b.neg(i.b.mul(quotient, i.y)) : nullptr};  // -g x / z² = -(g/z) y
-}
-Pair d_division(const Incoming& i) { return d_quotient(i, "division"); }
-Pair d_division_no_nan(const Incoming& i) { return d_quotient(i, "division_no_nan"); }
-
-// y = x - n z with an integer n, so dy/dz = -n. n is computed as (x - y) / z, because x / z alone may round up to the
-// next integer.
-Pair d_remainder(const Incoming& i) {
-  if (!i.need_z) return {i.g, nullptr};
-  Tensor* n = i.b.unary("rint", i.b.div(i.b.sub(i.x, i.y), i.z));
-  return {i.g, i.b.neg(i.b.mul(i.g, n))};
-}
-
-// Derivative of y = power(x, z) = x^z: dy/dx = z x^(z-1), and 0 where z = 0 for any x; dy/dz = x^z ln x, and 0 where x
-// = 0 <= z. The selects guard the operands rather than the results, so that higher derivatives contain no NaN either.
-Pair d_power(const Incoming& i) {
-  Builder& b = i.b;
-  Pair result;
-  Tensor* zero = b.scalar_like(i.z, 0);
-  Tensor* one = b.scalar_like(i.z, 1);
-  if (i.need_x) {
-    Tensor* exponent = b.sub(b.select(b.binary("equal", i.z, zero), one, i.z), 1.0);
-    result.a = b.mul(i.g, b.mul(i.z, b.binary("power", i.x, exponent)));
-  }
-  if (i.need_z) {
-    Tensor* flat = b.binary("equal", i.x, zero);
-    if (!is_complex(i.z->dtype()))
-      flat = b.binary("logical_and", flat, b.binary("greater_than_or_equal_to", i.z, zero));
-    result.b = b.mul(i.g, b.mul(i.y, b.unary("logarithm", b.select(flat, one, i.x))));
-  }
-  return result;
-}
-
-Pair d_extremum(const Incoming& i) {
-  Builder& b = i.b;
-  Tensor* half = b.mul(i.g, 0.5);
-  Tensor* share = b.select(b.binary("equal", i.x, i.z), half, i.g);
-  Tensor* other = zero_or_nan(b, i.y);
-  auto chosen = [&](Tensor* operand) { return b.select(b.binary("equal", i.y, operand), share, other); };
-  return {i.need_x ? chosen(i.x) : nullptr, i.need_z ? chosen(i.z) : nullptr};
-}
-
-// Derivative of y = atan2(x, z): dy/dx = z / (x² + z²) and dy/dz = -x / (x² + z²), both 0 at the origin.
-Pair d_atan2(const Incoming& i) {
-  Builder& b = i.b;
-  Tensor* square_of_z = b.unary("square", i.z);
-  Tensor* over = b.binary("division_no_nan", i.g, b.add(b.unary("square", i.x), square_of_z));
-  return {i.need_x ? b.mul(over, i.z) : nullptr, i.need_z ? b.neg(b.mul(over, i.x)) : nullptr};
-}
-
-const Binary binary_operations[] = {
-    {"addition", Operands::algebraic, d_addition},
-    {"subtraction", Operands::algebraic, d_subtraction},
-    {"multiplication", Operands::algebraic, d_multiplication},
-    {"division", Operands::algebraic, d_division},
-    {"division_no_nan", Operands::algebraic, d_division_no_nan},
-    {"modulo", Operands::numbers, d_remainder},
-    {"floor_modulo", Operands::numbers, d_remainder},
-    {"power", Operands::algebraic, d_power},
-    {"minimum", Operands::numbers, d_extremum},
-    {"maximum", Operands::numbers, d_extremum},
-    {"minimum_with_nan_propagation", Operands::numbers, d_extremum},
-    {"maximum_with_nan_propagation", Operands::numbers, d_extremum},
-    {"atan2", Operands::floats, d_atan2},
-    {"equal", Operands::any, nullptr, true},
-    {"not_equal", Operands::any, nullptr, true},
-    {"less_than", Operands::ordered, nullptr, true},
-    {"less_than_or_equal_to", Operands::ordered, nullptr, true},
-    {"greater_than", Operands::ordered, nullptr, true},
-    {"greater_than_or_equal_to", Operands::ordered, nullptr, true},
-    {"logical_and", Operands::booleans, nullptr},
-    {"logical_or", Operands::booleans, nullptr},
-    {"logical_nand", Operands::booleans, nullptr},
-    {"logical_nor", Operands::booleans, nullptr},
-    {"logical_xor", Operands::booleans, nullptr},
-    {"logical_xnor", Operands::booleans, nullptr},
-    {"bitwise_and", Operands::integers, nullptr},
-    {"bitwise_or", Operands::integers, nullptr},
-    {"bitwise_xor", Operands::integers, nullptr},
-    {"bitwise_left_shift", Operands::integers, nullptr},
-    {"bitwise_right_shift", Operands::integers, nullptr},
-};
-
-// ---- three operands ----
-
-std::vector<TensorType> infer_select(const InferContext& c) {
-  if (c.dtype(0) != DType::boolean)
-    c.dtype_error(cat("predicate must be bool, got ", c.dtype(0), "; compare it with something or cast it to bool"));
-  c.require_same_dtype(1);
-  return {{c.dtype(1), broadcast_shapes(c)}};
-}
-
-void d_select(GradientContext& c) {
-  Builder b(c.graph());
-  Tensor* zero = b.scalar_like(c.incoming(), 0);
-  if (c.needs(1)) c.set(1, b.sum_to_like(b.select(c.input(0), c.incoming(), zero), c.input(1)));
-  if (c.needs(2)) c.set(2, b.sum_to_like(b.select(c.input(0), zero, c.incoming()), c.input(2)));
-}
-
-// clamp(x, low, high) = minimum(maximum(x, low), high), so `high` wins where low > high.
-void d_clamp(GradientContext& c) {
-  Builder b(c.graph());
-  Tensor *x = c.input(0), *low = c.input(1), *high = c.input(2);
-  Tensor* zero = b.scalar_like(c.incoming(), 0);
-  auto set = [&](size_t i, Tensor* mask) { c.set(i, b.sum_to_like(b.select(mask, c.incoming(), zero), c.input(i))); };
-  if (c.needs(0)) {
-    Tensor* not_above = b.binary("less_than_or_equal_to", x, high);
-    set(0, b.binary("logical_and", b.binary("greater_than_or_equal_to", x, low), not_above));
-  }
-  if (c.needs(1)) {
-    Tensor* ordered = b.binary("less_than", low, high);
-    set(1, b.binary("logical_and", b.binary("less_than", x, low), ordered));
-  }
-  if (c.needs(2)) {
-    Tensor* reversed = b.binary("less_than", high, low);
-    set(2, b.binary("logical_or", b.binary("greater_than", x, high), reversed));
-  }
-}
 
 }  // namespace
 
@@ -286,23 +462,8 @@ const Family arithmetic_family("arithmetic", [] {
         c.set(0, rule({&b, b.conjugate(c.input(0))}, y, {&b, c.incoming()}).tensor);
       };
     }
-    define(elementwise(row.name, 1, pointwise(row.operands, row.predicate), std::move(gradient)));
+    define(pointwise(row.name, "x: number", row.operands, row.predicate, row.documentation, std::move(gradient)));
   }
-  for (const Binary& row : binary_operations) {
-    Gradient gradient;
-    if (row.rule) {
-      gradient = [rule = row.rule](GradientContext& c) {
-        Builder b(c.graph());
-        Pair pair = rule({b, b.conjugate(c.input(0)), b.conjugate(c.input(1)), b.conjugate(c.output()), c.incoming(),
-                          c.needs(0), c.needs(1)});
-        if (c.needs(0)) c.set(0, b.sum_to_like(pair.a, c.input(0)));
-        if (c.needs(1)) c.set(1, b.sum_to_like(pair.b, c.input(1)));
-      };
-    }
-    define(elementwise(row.name, 2, pointwise(row.operands, row.predicate), std::move(gradient)));
-  }
-  define(elementwise("select", 3, infer_select, d_select));
-  define(elementwise("clamp", 3, pointwise(Operands::numbers, false), d_clamp));
 });
 
 }  // namespace mpsgraph::ops

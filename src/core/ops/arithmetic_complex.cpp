@@ -13,7 +13,7 @@ namespace {
 
 // Inference for |z| and |z|²: the result is real whether z is real or complex.
 std::vector<TensorType> infer_magnitude(const InferContext& c) {
-  require(c, 0, Operands::algebraic);
+  require(c, 0, DTypeClass::algebraic);
   return {{real_type(c.dtype(0)), c.shape(0)}};
 }
 
@@ -41,8 +41,7 @@ std::vector<TensorType> infer_conjugate(const InferContext& c) { return {c.type(
 void d_conjugate(GradientContext& c) { c.set(0, Builder(c.graph()).conjugate(c.incoming())); }
 
 std::vector<TensorType> infer_part(const InferContext& c) {
-  if (!is_complex(c.dtype(0)))
-    c.dtype_error(cat("operand must be complex, got ", c.dtype(0), ": a real tensor has no parts, use it directly"));
+  require(c, 0, DTypeClass::complexes);
   return {{real_type(c.dtype(0)), c.shape(0)}};
 }
 
@@ -89,13 +88,97 @@ std::vector<Tensor*> decompose_planar_tensor(Builder& b, const std::vector<Tenso
 }  // namespace
 
 const Family arithmetic_complex_family("arithmetic", [] {
-  define(elementwise("absolute", 1, infer_magnitude, d_absolute));
-  define(elementwise("absolute_square", 1, infer_magnitude, d_absolute_square));
-  define(elementwise("conjugate", 1, infer_conjugate, d_conjugate));
-  define(elementwise("real_part", 1, infer_part, d_real_part));
-  define(elementwise("imaginary_part", 1, infer_part, d_imaginary_part));
-  define(elementwise("complex_tensor", 2, infer_complex_tensor, d_complex_tensor));
-  OperationDefinition planar = elementwise("planar_tensor", 1, infer_planar_tensor, {});
+  define(elementwise("absolute", "x: number", DTypeClass::algebraic, R"(
+Compute the absolute value element-wise; for complex numbers, the magnitude.
+
+result = |x|. MPSGraph itself returns a complex tensor with imaginary part 0 for complex x.
+
+Returns: A tensor with the shape of x and its dtype, or the matching real dtype for complex x (float32 for
+complex64).
+Gradient: incoming gradient * sign(x); for complex x, incoming gradient * x / |x|, and 0 at 0.
+Source: MPSGraph absoluteWithTensor:name:.
+>>> g.run({}, g.absolute(g.constant([-2.0, 3.0]))).tolist()
+[2.0, 3.0]
+>>> g.run({}, g.absolute(g.constant([3 + 4j]))).tolist()
+[5.0])",
+                     infer_magnitude, d_absolute));
+  define(elementwise("absolute_square", "x: number", DTypeClass::algebraic, R"(
+Compute the squared magnitude element-wise; for real numbers, x * x.
+
+result = |x|^2.
+
+Returns: A tensor with the shape of x and its dtype, or the matching real dtype for complex x (float32 for
+complex64).
+Gradient: incoming gradient * 2x.
+Source: MPSGraph absoluteSquareWithTensor:name:.
+>>> g.run({}, g.absolute_square(g.constant([3 + 4j]))).tolist()
+[25.0])",
+                     infer_magnitude, d_absolute_square));
+  define(elementwise("conjugate", "x: number", DTypeClass::any, R"(
+Compute the complex conjugate element-wise; a real x is returned unchanged.
+
+result = real(x) - i imaginary(x).
+
+Gradient: the conjugate of the incoming gradient.
+Source: MPSGraph conjugateWithTensor:name:.
+>>> g.run({}, g.conjugate(g.constant([1 + 2j]))).tolist()
+[(1-2j)])",
+                     infer_conjugate, d_conjugate));
+  define(elementwise("real_part", "x: number", DTypeClass::complexes, R"(
+Return the real part of complex numbers.
+
+result = real(x).
+
+Returns: A tensor with the shape of x and the matching real dtype (float32 for complex64).
+Gradient: the incoming gradient, with imaginary part 0.
+Source: MPSGraph realPartOfTensor:name:.
+>>> g.run({}, g.real_part(g.constant([1 + 2j]))).tolist()
+[1.0])",
+                     infer_part, d_real_part));
+  define(elementwise("imaginary_part", "x: number", DTypeClass::complexes, R"(
+Return the imaginary part of complex numbers.
+
+result = imaginary(x).
+
+Returns: A tensor with the shape of x and the matching real dtype (float32 for complex64).
+Gradient: i * incoming gradient.
+Source: MPSGraph imaginaryPartOfTensor:name:.
+>>> g.run({}, g.imaginary_part(g.constant([1 + 2j]))).tolist()
+[2.0])",
+                     infer_part, d_imaginary_part));
+  define(elementwise("complex_tensor", "real: number, imaginary: number", DTypeClass::floats, R"(
+Build complex numbers from their real and imaginary parts.
+
+result = real + i imaginary.
+
+Args:
+    real: Tensor or number, float32 or float64.
+Returns: A tensor of the broadcast shape: complex64 for float32 parts, complex128 for float64 parts.
+Raises:
+    ShapeError: If the shapes do not broadcast.
+    DTypeError: If the dtypes differ or are not float32 or float64.
+Gradient: the real part of the incoming gradient to real, and its imaginary part to imaginary.
+Source: MPSGraph complexTensorWithRealTensor:imaginaryTensor:name:.
+>>> g.run({}, g.complex_tensor(g.constant([1.0, 2.0]), 3.0)).tolist()
+[(1+3j), (2+3j)])",
+                     infer_complex_tensor, d_complex_tensor));
+  OperationDefinition planar = elementwise("planar_tensor", "x", DTypeClass::any, R"(
+Lay out the real and imaginary parts of x next to each other along the last axis.
+
+result[..., i] = real(x[..., i]) and result[..., n + i] = imaginary(x[..., i]), where n is the size of the last
+axis of x. A real x is returned unchanged.
+
+Args:
+    x: Tensor of any dtype; a complex tensor must have rank 1 or higher.
+Returns: For complex x, a tensor with the last axis twice as long and the matching real dtype (float32 for
+complex64).
+Raises:
+    ShapeError: If x is complex and has rank 0.
+Gradient: the incoming gradient, reassembled into complex numbers.
+Source: MPSGraph planarTensorWithComplexTensor:name:.
+>>> g.run({}, g.planar_tensor(g.constant([1 + 2j, 3 + 4j]))).tolist()
+[1.0, 3.0, 2.0, 4.0])",
+                                           infer_planar_tensor, {});
   planar.elementwise = planar.gradient_is_zero = false;
   planar.decompose = decompose_planar_tensor;
   define(std::move(planar));

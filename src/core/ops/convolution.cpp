@@ -8,6 +8,7 @@
 // derivatives of any order exist.
 #include "core/ops/convolution.h"
 
+#include "core/ops/convolution_arguments.h"
 #include "core/ops/primitive.h"
 #include "core/ops/shape.h"
 #include "mpsgraph/core/builder.h"
@@ -222,6 +223,218 @@ const Family convolution_family("convolution", [] {
                window_attributes(3, {optional("weights_layout", std::string("DHWIO")), groups, layout_attribute(3)}));
   define_three(depthwise2d, window_attributes(2, {hwio, layout_attribute(2)}));
   define_three(depthwise3d, window_attributes(3, {optional("channel_dimension_index", int64_t{-4})}));
+
+  describe("convolution2d",
+           "source, weights, *, "
+           "strides: sizes, dilations: sizes, groups, padding: padding, data_layout, weights_layout",
+           DTypeClass::floats,
+           cat(R"(
+Compute a two-dimensional convolution (a cross-correlation, as usual in machine learning).
+
+result[n, y, x, o] = sum over i, j, c of
+source[n, y * stride_y + i * dilation_y - top, x * stride_x + j * dilation_x - left, c] * weights[i, j, c, o].
+
+Args:
+    source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+    weights: Kernel of shape (kernel_h, kernel_w, C / groups, O), or (O, C / groups, kernel_h, kernel_w) with
+        weights_layout="OIHW"; the dtype of source.
+Returns: A tensor of shape (N, out_h, out_w, O), or (N, O, out_h, out_w) with data_layout="NCHW".
+Gradient: computed by convolution2d_data_gradient for source, and by convolution2d_weights_gradient for weights.
+Source: MPSGraph convolution2DWithSourceTensor:weightsTensor:descriptor:name:.
+>>> x, w = g.constant(1.0, (1, 3, 3, 1)), g.constant(1.0, (3, 3, 1, 1))
+>>> g.run({}, g.convolution2d(x, w)).tolist()
+[[[[9.0]]]]
+>>> g.convolution2d(x, w, padding="TF_SAME").shape
+(1, 3, 3, 1))",
+               convolution2d_arguments));
+  describe("convolution2d_data_gradient",
+           "incoming, weights, output_shape: shape, *, "
+           "strides: sizes, dilations: sizes, groups, padding: padding, data_layout, weights_layout",
+           DTypeClass::floats, R"(
+Compute the gradient of convolution2d with respect to its source.
+
+result[n, y, x, c] = sum of incoming * weights over all uses of source[n, y, x, c] in the convolution.
+
+Gradient: computed by convolution2d for incoming, and by convolution2d_weights_gradient for weights.
+Source: MPSGraph convolution2DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
+forwardConvolutionDescriptor:name:.
+>>> d, w = g.constant(1.0, (1, 1, 1, 1)), g.constant(2.0, (1, 2, 1, 1))
+>>> g.run({}, g.convolution2d_data_gradient(d, w, (1, 1, 2, 1))).tolist()
+[[[[2.0], [2.0]]]])");
+  describe("convolution2d_weights_gradient",
+           "incoming, source, output_shape: shape, *, "
+           "strides: sizes, dilations: sizes, groups, padding: padding, data_layout, weights_layout",
+           DTypeClass::floats, R"(
+Compute the gradient of convolution2d with respect to its weights.
+
+result[i, j, c, o] = sum of incoming * source over all uses of weights[i, j, c, o] in the convolution.
+
+Gradient: computed by convolution2d for incoming, and by convolution2d_data_gradient for source.
+Source: MPSGraph convolution2DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
+forwardConvolutionDescriptor:name:.
+>>> d, x = g.constant(1.0, (1, 2, 2, 1)), g.constant(3.0, (1, 2, 2, 1))
+>>> g.run({}, g.convolution2d_weights_gradient(d, x, (1, 1, 1, 1))).tolist()
+[[[[12.0]]]])");
+  describe("convolution3d",
+           "source, weights, *, "
+           "strides: sizes, dilations: sizes, groups, padding: padding, data_layout, weights_layout",
+           DTypeClass::floats,
+           cat(R"(
+Compute a three-dimensional convolution (a cross-correlation): convolution2d with an additional depth axis.
+
+result[n, z, y, x, o] = sum over h, i, j, c of
+source[n, z * stride_z + h * dilation_z - front, y * stride_y + ..., x * ..., c] * weights[h, i, j, c, o].
+
+Args:
+    source: Floating-point volumes of shape (N, D, H, W, C), or (N, C, D, H, W) with data_layout="NCDHW".
+    weights: Kernel of shape (kernel_d, kernel_h, kernel_w, C / groups, O), or (O, C / groups, kernel_d,
+        kernel_h, kernel_w) with weights_layout="OIDHW"; the dtype of source.
+Returns: A tensor of shape (N, out_d, out_h, out_w, O), or (N, O, out_d, out_h, out_w) with data_layout="NCDHW".
+Gradient: computed by convolution3d_data_gradient for source, and by convolution3d_weights_gradient for weights.
+Source: MPSGraph convolution3DWithSourceTensor:weightsTensor:descriptor:name:.
+>>> x, w = g.constant(1.0, (1, 2, 3, 3, 1)), g.constant(1.0, (2, 3, 3, 1, 1))
+>>> g.run({}, g.convolution3d(x, w)).item()
+18.0
+>>> g.convolution3d(x, w, padding="TF_SAME").shape
+(1, 2, 3, 3, 1))",
+               convolution3d_arguments));
+  describe("convolution3d_data_gradient",
+           "incoming, weights, output_shape: shape, *, "
+           "strides: sizes, dilations: sizes, groups, padding: padding, data_layout, weights_layout",
+           DTypeClass::floats, R"(
+Compute the gradient of convolution3d with respect to its source.
+
+This operation also serves as the transposed convolution over three axes.
+
+result[n, z, y, x, c] = sum of incoming * weights over all uses of source[n, z, y, x, c] in the convolution.
+
+Gradient: computed by convolution3d for incoming, and by convolution3d_weights_gradient for weights.
+Source: MPSGraph convolution3DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:
+forwardConvolutionDescriptor:name: and its variant with outputShapeTensor:.
+>>> d, w = g.constant(1.0, (1, 1, 1, 1, 1)), g.constant(2.0, (1, 1, 2, 1, 1))
+>>> g.run({}, g.convolution3d_data_gradient(d, w, (1, 1, 1, 2, 1))).numpy().ravel().tolist()
+[2.0, 2.0])");
+  describe("convolution3d_weights_gradient",
+           "incoming, source, output_shape: shape, *, "
+           "strides: sizes, dilations: sizes, groups, padding: padding, data_layout, weights_layout",
+           DTypeClass::floats, R"(
+Compute the gradient of convolution3d with respect to its weights.
+
+result[h, i, j, c, o] = sum of incoming * source over all uses of weights[h, i, j, c, o] in the convolution.
+
+Gradient: computed by convolution3d for incoming, and by convolution3d_data_gradient for source.
+Source: MPSGraph convolution3DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:
+forwardConvolutionDescriptor:name: and its variant with outputShapeTensor:.
+>>> d, x = g.constant(1.0, (1, 2, 2, 2, 1)), g.constant(3.0, (1, 2, 2, 2, 1))
+>>> g.run({}, g.convolution3d_weights_gradient(d, x, (1, 1, 1, 1, 1))).item()
+24.0)");
+  describe("depthwise_convolution2d",
+           "source, weights, *, "
+           "strides: sizes, dilations: sizes, padding: padding, data_layout, weights_layout",
+           DTypeClass::floats,
+           cat(R"(
+Convolve each channel of an image separately.
+
+result[n, y, x, c * M + m] = sum over i, j of
+source[n, y * stride_y + i * dilation_y - top, x * stride_x + ..., c] * weights[i, j, c, m].
+
+Args:
+    source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+    weights: Kernel of shape (kernel_h, kernel_w, C, M), or (M, C, kernel_h, kernel_w) with
+        weights_layout="OIHW"; the dtype of source. M, on the axis of output channels, is the channel
+        multiplier.
+Returns: A tensor of shape (N, out_h, out_w, C * M), or (N, C * M, out_h, out_w) with data_layout="NCHW".
+Gradient: computed by depthwise_convolution2d_data_gradient for source, and by
+depthwise_convolution2d_weights_gradient for weights.
+Source: MPSGraph depthwiseConvolution2DWithSourceTensor:weightsTensor:descriptor:name:.
+>>> x = g.reshape(g.constant([1.0, 10.0, 2.0, 20.0]), (1, 1, 2, 2))
+>>> g.run({}, g.depthwise_convolution2d(x, g.constant(1.0, (1, 2, 2, 1)))).tolist()
+[[[[3.0, 30.0]]]])",
+               convolution2d_arguments));
+  describe("depthwise_convolution2d_data_gradient",
+           "incoming, weights, output_shape: shape, *, "
+           "strides: sizes, dilations: sizes, padding: padding, data_layout, weights_layout",
+           DTypeClass::floats, R"(
+Compute the gradient of depthwise_convolution2d with respect to its source.
+
+result[n, y, x, c] = sum of incoming * weights over all uses of source[n, y, x, c] in the convolution.
+
+Gradient: computed by depthwise_convolution2d for incoming, and by depthwise_convolution2d_weights_gradient for
+weights.
+Source: MPSGraph
+depthwiseConvolution2DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:descriptor:name:.
+>>> d, w = g.constant(1.0, (1, 1, 1, 2)), g.reshape(g.constant([2.0, 3.0]), (1, 1, 2, 1))
+>>> g.run({}, g.depthwise_convolution2d_data_gradient(d, w, (1, 1, 1, 2))).tolist()
+[[[[2.0, 3.0]]]])");
+  describe("depthwise_convolution2d_weights_gradient",
+           "incoming, source, output_shape: shape, *, "
+           "strides: sizes, dilations: sizes, padding: padding, data_layout, weights_layout",
+           DTypeClass::floats, R"(
+Compute the gradient of depthwise_convolution2d with respect to its weights.
+
+result[i, j, c, m] = sum of incoming * source over all uses of weights[i, j, c, m] in the convolution.
+
+Gradient: computed by depthwise_convolution2d for incoming, and by depthwise_convolution2d_data_gradient for
+source.
+Source: MPSGraph
+depthwiseConvolution2DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:descriptor:name:.
+>>> d, x = g.constant(1.0, (1, 2, 2, 1)), g.constant(3.0, (1, 2, 2, 1))
+>>> g.run({}, g.depthwise_convolution2d_weights_gradient(d, x, (1, 1, 1, 1))).tolist()
+[[[[12.0]]]])");
+  describe("depthwise_convolution3d",
+           "source, weights, *, "
+           "strides: sizes, dilations: sizes, padding: padding, channel_dimension_index",
+           DTypeClass::floats,
+           cat(R"(
+Convolve each channel of a volume separately.
+
+result[..., c * M + m, z, y, x] = sum over h, i, j of
+source[..., c, z * stride_z + h * dilation_z - front, y * ..., x * ...] * weights[c * M + m, h, i, j].
+
+Args:
+    source: Floating-point volumes of shape (..., C, D, H, W), of rank 4 or higher; the channels may be on any
+        of the last four axes.
+    weights: Kernel of shape (C * M, kernel_d, kernel_h, kernel_w), whose channels are on the axis that
+        channel_dimension_index selects among its four axes; the dtype of source. M is the number of results for
+        each channel, usually 1.
+Returns: A tensor with the shape of source except for the sizes of the last four axes.
+Gradient: computed by depthwise_convolution3d_data_gradient for source, and by
+depthwise_convolution3d_weights_gradient for weights.
+Source: MPSGraph depthwiseConvolution3DWithSourceTensor:weightsTensor:descriptor:name:, with its default layout.
+>>> x = g.reshape(g.constant([1.0, 2.0, 10.0, 20.0]), (1, 2, 1, 1, 2))
+>>> g.run({}, g.depthwise_convolution3d(x, g.constant(1.0, (2, 1, 1, 2)))).numpy().ravel().tolist()
+[3.0, 30.0])",
+               convolution3d_arguments));
+  describe("depthwise_convolution3d_data_gradient",
+           "incoming, weights, output_shape: shape, *, "
+           "strides: sizes, dilations: sizes, padding: padding, channel_dimension_index",
+           DTypeClass::floats, R"(
+Compute the gradient of depthwise_convolution3d with respect to its source.
+
+result[..., c, z, y, x] = sum of incoming * weights over all uses of source[..., c, z, y, x] in the convolution.
+
+Gradient: computed by depthwise_convolution3d for incoming, and by depthwise_convolution3d_weights_gradient for
+weights.
+Source: MPSGraph
+depthwiseConvolution3DDataGradientWithIncomingGradientTensor:weightsTensor:outputShape:descriptor:name:.
+>>> d, w = g.constant(1.0, (2, 1, 1, 1)), g.reshape(g.constant([2.0, 3.0]), (2, 1, 1, 1))
+>>> g.run({}, g.depthwise_convolution3d_data_gradient(d, w, (2, 1, 1, 1))).numpy().ravel().tolist()
+[2.0, 3.0])");
+  describe("depthwise_convolution3d_weights_gradient",
+           "incoming, source, output_shape: shape, *, "
+           "strides: sizes, dilations: sizes, padding: padding, channel_dimension_index",
+           DTypeClass::floats, R"(
+Compute the gradient of depthwise_convolution3d with respect to its weights.
+
+result[c, h, i, j] = sum of incoming * source over all uses of weights[c, h, i, j] in the convolution.
+
+Gradient: computed by depthwise_convolution3d for incoming, and by depthwise_convolution3d_data_gradient for
+source.
+Source: MPSGraph
+depthwiseConvolution3DWeightsGradientWithIncomingGradientTensor:sourceTensor:outputShape:descriptor:name:.
+>>> d, x = g.constant(1.0, (1, 2, 2, 2)), g.constant(3.0, (1, 2, 2, 2))
+>>> g.run({}, g.depthwise_convolution3d_weights_gradient(d, x, (1, 1, 1, 1))).item()
+24.0)");
 });
 
 }  // namespace mpsgraph::ops

@@ -102,6 +102,13 @@ void d_recurrence(GradientContext& g) {
   if (g.needs(0)) g.set(0, b.mul(db, b.conjugate(g.output())));
 }
 
+constexpr std::string_view running_arguments = R"(
+Args:
+    axis: Axis to accumulate along: an int, where negative values count from the end, or an integer tensor of one
+        element.
+    exclusive: Whether to exclude the element itself from its result.
+    reverse: Whether to accumulate from the last element to the first.)";
+
 }  // namespace
 
 const Family cumulative_family("cumulative", [] {
@@ -112,14 +119,61 @@ const Family cumulative_family("cumulative", [] {
     d.infer_unvalued = std::move(unvalued);
     define(std::move(d));
   };
-  const auto running = [&](std::string_view name, Gradient gradient) {
-    cumulative(primitive(name, 1, {axis, exclusive, reverse}, infer_numbers, std::move(gradient)),
-               infer_numbers_unvalued);
+  const auto running = [&](std::string_view name, std::string_view documentation, Gradient gradient) {
+    OperationDefinition d = primitive(name, 1, {axis, exclusive, reverse}, infer_numbers, std::move(gradient));
+    d.parameters = "x, axis: required, exclusive, reverse";
+    d.dtypes = DTypeClass::numbers;
+    d.documentation = cat(documentation, running_arguments);
+    cumulative(std::move(d), infer_numbers_unvalued);
   };
-  running("cumulative_sum", d_cumulative_sum);
-  running("cumulative_product", d_cumulative_product);
-  running("cumulative_minimum", d_cumulative_extremum);
-  running("cumulative_maximum", d_cumulative_extremum);
+  running("cumulative_sum", R"(
+Compute the cumulative sum along an axis.
+
+result_i = x_0 + ... + x_i; with `exclusive`, x_0 + ... + x_(i-1), starting with 0.
+
+Gradient: the cumulative sum of the incoming gradient in the opposite direction.
+Source: MPSGraph cumulativeSumWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without flags.
+>>> g.run({}, g.cumulative_sum(g.constant([1.0, 2.0, 3.0]), 0)).tolist()
+[1.0, 3.0, 6.0]
+>>> g.run({}, g.cumulative_sum(g.constant([1.0, 2.0, 3.0]), 0, exclusive=True, reverse=True)).tolist()
+[5.0, 3.0, 0.0])",
+          d_cumulative_sum);
+  running("cumulative_product", R"(
+Compute the cumulative product along an axis.
+
+result_i = x_0 * ... * x_i; with `exclusive`, x_0 * ... * x_(i-1), starting with 1.
+
+Gradient: computed without division, so that it is correct where elements are zero, for derivatives of every
+order.
+Source: MPSGraph cumulativeProductWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without
+flags.
+>>> g.run({}, g.cumulative_product(g.constant([2.0, 3.0, 4.0]), 0)).tolist()
+[2.0, 6.0, 24.0])",
+          d_cumulative_product);
+  running("cumulative_minimum", R"(
+Compute the cumulative minimum along an axis; from the first NaN on, results are NaN.
+
+result_i = min(x_0, ..., x_i); with `exclusive`, min(x_0, ..., x_(i-1)), starting with infinity or the largest
+integer of the dtype.
+
+Gradient: the incoming gradient to the element that is the minimum, or to the last of several equal elements.
+Source: MPSGraph cumulativeMinimumWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without
+flags.
+>>> g.run({}, g.cumulative_minimum(g.constant([2.0, 3.0, 1.0]), 0)).tolist()
+[2.0, 2.0, 1.0])",
+          d_cumulative_extremum);
+  running("cumulative_maximum", R"(
+Compute the cumulative maximum along an axis; from the first NaN on, results are NaN.
+
+result_i = max(x_0, ..., x_i); with `exclusive`, max(x_0, ..., x_(i-1)), starting with -infinity or the lowest
+integer of the dtype.
+
+Gradient: the incoming gradient to the element that is the maximum, or to the last of several equal elements.
+Source: MPSGraph cumulativeMaximumWithTensor:axis:exclusive:reverse:name:, …axisTensor:…, and both without
+flags.
+>>> g.run({}, g.cumulative_maximum(g.constant([2.0, 3.0, 1.0]), 0)).tolist()
+[2.0, 3.0, 3.0])",
+          d_cumulative_extremum);
 
   OperationDefinition arg =
       primitive("cumulative_arg_extremum", 1, {axis, exclusive, reverse, required("maximum", AttributeKind::boolean)},

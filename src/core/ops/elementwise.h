@@ -1,7 +1,8 @@
-// Declarations shared by element-wise definitions: the classes of dtypes that operations accept, numpy broadcasting,
-// and the structure of a definition. The operations are in arithmetic.cpp, arithmetic_complex.cpp, and activation.cpp.
+// Declarations shared by element-wise definitions: checks of dtypes, numpy broadcasting, and the structure of a
+// definition. The operations are in arithmetic.cpp, arithmetic_binary.cpp, arithmetic_complex.cpp, and activation.cpp.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,37 +10,31 @@
 
 namespace mpsgraph::ops {
 
-enum class Operands {
-  any,
-  ordered,  // all dtypes except complex ones
-  algebraic,  // integer, float, and complex dtypes
-  numbers,  // integer and float dtypes
-  analytic,  // float and complex dtypes
-  floats,
-  integers,
-  booleans
-};
-
-inline void require(const InferContext& c, size_t i, Operands wanted) {
+inline void require(const InferContext& c, size_t i, DTypeClass wanted) {
   const DType d = c.dtype(i);
-  const bool complex_refused = wanted == Operands::ordered || wanted == Operands::numbers || wanted == Operands::floats;
+  const bool complex_refused =
+      wanted == DTypeClass::ordered || wanted == DTypeClass::numbers || wanted == DTypeClass::floats;
   if (complex_refused && is_complex(d)) {
     c.dtype_error(
         cat("operand must not be complex, got ", d, ": take its real_part, imaginary_part or absolute first"));
   }
   switch (wanted) {
-    case Operands::any:
-    case Operands::ordered: return;
-    case Operands::floats: return c.require_float(i);
-    case Operands::analytic: return c.require_inexact(i);
-    case Operands::algebraic:
-    case Operands::numbers:
+    case DTypeClass::any:
+    case DTypeClass::ordered: return;
+    case DTypeClass::floats: return c.require_float(i);
+    case DTypeClass::analytic: return c.require_inexact(i);
+    case DTypeClass::algebraic:
+    case DTypeClass::numbers:
       if (d == DType::boolean) c.dtype_error("operand must be numeric, got bool: cast it to float32 or int32 first");
       return;
-    case Operands::integers:
+    case DTypeClass::integers:
       if (!is_integer(d)) c.dtype_error(cat("operand must be an integer tensor, got ", d, ": cast it to int32 first"));
       return;
-    case Operands::booleans:
+    case DTypeClass::complexes:
+      if (!is_complex(d))
+        c.dtype_error(cat("operand must be complex, got ", d, ": a real tensor has no parts, use it directly"));
+      return;
+    case DTypeClass::booleans:
       if (d != DType::boolean)
         c.dtype_error(cat("operand must be bool, got ", d, ": compare it, e.g. not_equal(x, 0), or cast it to bool"));
       return;
@@ -59,14 +54,33 @@ inline Shape broadcast_shapes(const InferContext& c) {
   return result;
 }
 
-inline OperationDefinition elementwise(std::string_view name, int operands, Infer infer, Gradient gradient) {
+// Builds a definition whose operands are all of its `parameters`.
+inline OperationDefinition elementwise(std::string_view name, std::string_view parameters, DTypeClass dtypes,
+                                       std::string_view documentation, Infer infer, Gradient gradient) {
   OperationDefinition d;
   d.name = name;
-  d.min_inputs = d.max_inputs = operands;
+  d.min_inputs = d.max_inputs = 1 + static_cast<int>(std::ranges::count(parameters, ','));
+  d.parameters = parameters;
+  d.dtypes = dtypes;
+  d.documentation = documentation;
   d.infer = std::move(infer);
   d.gradient_is_zero = !gradient;
   d.gradient = std::move(gradient);
   d.elementwise = true;
+  return d;
+}
+
+// Builds a definition whose operands all have the same dtype, which must be one of `dtypes`. The result has that dtype,
+// or bool for predicates.
+inline OperationDefinition pointwise(std::string_view name, std::string_view parameters, DTypeClass dtypes,
+                                     bool predicate, std::string_view documentation, Gradient gradient) {
+  const auto infer = [=](const InferContext& c) -> std::vector<TensorType> {
+    require(c, 0, dtypes);
+    c.require_same_dtype();
+    return {{predicate ? DType::boolean : c.dtype(0), broadcast_shapes(c)}};
+  };
+  OperationDefinition d = elementwise(name, parameters, dtypes, documentation, infer, std::move(gradient));
+  d.predicate = predicate;
   return d;
 }
 

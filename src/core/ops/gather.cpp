@@ -210,6 +210,123 @@ const Family gather_family("gather", [] {
       infer_one_hot, nullptr);
   one_hot.gradient_is_zero = true;
   define(std::move(one_hot));
+
+  describe("gather", "updates, indices, axis = 0, batch_dimensions, name, *, out_of_range", DTypeClass::any, R"(
+Select slices of a tensor along an axis by index.
+
+result[b..., o..., i..., r...] = updates[b..., o..., indices[b..., i...], r...], with the index at position
+`axis`.
+
+Args:
+    updates: Tensor of any dtype to select from.
+    indices: Tensor of int32 or int64, from 0 to the size of the axis - 1.
+    axis: Axis of updates to select along, at least batch_dimensions.
+    batch_dimensions: Number of leading axes that updates and indices share.
+    out_of_range: Handling of indices outside the axis, including negative ones: "zeros" (the default) returns
+        zeros for them, "clip" uses the nearest valid index, and "error" makes the run raise OutOfRangeError.
+Returns: A tensor with the dtype of updates, in which the axes of indices replace `axis`.
+Raises:
+    ShapeError: If axis or batch_dimensions is out of range, or the batch dimensions differ.
+    DTypeError: If indices are not integers.
+    GraphError: If out_of_range has an unknown value.
+    OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
+Gradient: computed by gather_gradient for updates; none for indices.
+Source: MPSGraph gatherWithUpdatesTensor:indicesTensor:axis:batchDimensions:name:.
+>>> g.run({}, g.gather(g.constant([10.0, 20.0, 30.0]), g.constant([2, 0]))).tolist()
+[30.0, 10.0])");
+  describe("gather_gradient",
+           "incoming, indices, input_shape: shape, axis = 0, batch_dimensions, name, *, out_of_range", DTypeClass::any,
+           R"(
+Compute the gradient of gather with respect to its updates, by adding slices at their indices.
+
+result = zeros of input_shape, with each slice of incoming added at its index.
+
+Args:
+    incoming: Gradient with respect to the result of gather, with the shape of that result.
+    input_shape: Shape of updates, as ints or as an integer tensor of rank 1.
+    batch_dimensions: The number of batch dimensions given to gather.
+    out_of_range: Handling of gradients for indices outside the axis: "zeros" (the default) drops them, "clip"
+        adds them at the nearest valid index, and "error" makes the run raise OutOfRangeError.
+Returns: A tensor of shape input_shape, with the dtype of incoming.
+Raises:
+    ShapeError: If the shapes are inconsistent with each other, or axis is out of range.
+    DTypeError: If indices are not integers.
+    GraphError: If out_of_range has an unknown value.
+    OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
+Gradient: computed by gather for incoming.
+Source: this package; MPSGraph differentiates gather through scatter.
+>>> d, i = g.constant([1.0, 2.0, 3.0]), g.constant([2, 0, 2])
+>>> g.run({}, g.gather_gradient(d, i, (3,))).tolist()
+[2.0, 0.0, 4.0])");
+  describe("gather_nd", "updates, indices, batch_dimensions, name, *, out_of_range", DTypeClass::any, R"(
+Select slices of a tensor by index vectors.
+
+result[b..., i..., r...] = updates[b..., indices[b..., i..., 0], indices[b..., i..., 1], ..., r...].
+
+Args:
+    updates: Tensor of any dtype to select from.
+    indices: Integer tensor whose last axis holds the index vectors; a vector has at most one index for each
+        axis of updates after the batch dimensions.
+    batch_dimensions: Number of leading axes that updates and indices share.
+    out_of_range: Handling of index vectors with an index outside its axis: "zeros" (the default) returns zeros
+        for them, "clip" uses the nearest valid indices, and "error" makes the run raise OutOfRangeError.
+Returns: A tensor with the dtype of updates.
+Raises:
+    ShapeError: If the index vectors are too long, or the batch dimensions differ.
+    DTypeError: If indices are not integers.
+    GraphError: If out_of_range has an unknown value.
+    OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
+Gradient: scatter_nd of the incoming gradient to updates; none to indices.
+Source: MPSGraph gatherNDWithUpdatesTensor:indicesTensor:batchDimensions:name:.
+>>> g.run({}, g.gather_nd(g.constant([[1, 2], [3, 4]]), g.constant([[0, 1], [1, 0]]))).tolist()
+[2, 3])");
+  describe("gather_along_axis", "axis: required, updates, indices, name, *, out_of_range", DTypeClass::any, R"(
+Select elements of a tensor along an axis, with a separate index for each element of the result.
+
+result[..., i, ...] = updates[..., indices[..., i, ...], ...], with the index at position `axis`.
+
+Args:
+    axis: Axis to select along: an int, where negative values count from the end, or an integer tensor of one
+        element.
+    updates: Tensor of any dtype to select from.
+    indices: Integer tensor with the shape of updates except along `axis`.
+    out_of_range: Handling of indices outside the axis, including negative ones: "zeros" (the default) returns
+        zeros for them, "clip" uses the nearest valid index, and "error" makes the run raise OutOfRangeError.
+Returns: A tensor with the shape of indices and the dtype of updates.
+Raises:
+    ShapeError: If axis is out of range, or the shapes differ along any other axis.
+    DTypeError: If indices are not integers.
+    GraphError: If out_of_range has an unknown value.
+    OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
+Gradient: scatter_along_axis of the incoming gradient to updates; none to indices.
+Source: MPSGraph gatherAlongAxis:withUpdatesTensor:indicesTensor:name: and gatherAlongAxisTensor:….
+>>> g.run({}, g.gather_along_axis(1, g.constant([[1, 2], [3, 4]]), g.constant([[1, 1], [0, 1]]))).tolist()
+[[2, 2], [3, 4]])");
+  describe("one_hot", "indices, depth, axis, dtype, on_value, off_value, name, *, out_of_range", DTypeClass::integers,
+           R"(
+Convert indices to one-hot vectors along a new axis.
+
+result[..., k, ...] = k == indices[...] ? on_value : off_value, where k is the index along the new axis.
+
+Args:
+    indices: Integer tensor with values from 0 to depth - 1.
+    depth: Size of the new axis.
+    axis: Position of the new axis in the result; negative values count from the end.
+    dtype: dtype of the result.
+    on_value: Value at the index, representable in dtype; 64-bit integers are exact.
+    off_value: Value elsewhere, representable in dtype; 64-bit integers are exact.
+    out_of_range: Handling of indices outside 0 to depth - 1: "zeros" (the default) gives a vector of off_value,
+        "clip" uses the nearest valid index, and "error" makes the run raise OutOfRangeError.
+Returns: A tensor of the given dtype, with one more axis than indices.
+Raises:
+    ShapeError: If depth is negative or axis is out of range.
+    DTypeError: If indices are not integers, or a value is not representable in dtype.
+    GraphError: If out_of_range has an unknown value.
+    OutOfRangeError: If out_of_range is "error" and an index known at this point is out of range.
+Gradient: none, because indices are integers.
+Source: MPSGraph oneHotWithIndicesTensor:depth:axis:dataType:onValue:offValue:name:.
+>>> g.run({}, g.one_hot(g.constant([1, 0]), 3)).tolist()
+[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])");
 });
 
 }  // namespace mpsgraph::ops

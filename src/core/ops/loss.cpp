@@ -137,6 +137,49 @@ const Family loss_family("loss", [] {
   loss("softmax_cross_entropy", 2, infer_cross_entropy, d_cross_entropy, cross_entropy_parts);
   loss("softmax_cross_entropy_gradient", 3, infer_cross_entropy_gradient, d_cross_entropy_gradient,
        cross_entropy_gradient_parts);
+
+  describe("softmax_cross_entropy", "source, labels, axis, reduction = sum", DTypeClass::floats, R"(
+Compute the cross-entropy between labels and the softmax of source, in nats.
+
+loss = -sum along `axis` of labels * log_softmax(source). The result is the losses, their sum, or their mean.
+
+Args:
+    source: Floating-point logits.
+    labels: Probabilities or one-hot vectors, with the shape and dtype of source.
+    axis: Axis of the classes; negative values count from the end.
+    reduction: "none" (one loss for each vector of logits, keeping the axis with size 1), "sum" (the default),
+        or "mean".
+Returns: A tensor with the dtype of source, of rank 0 unless reduction is "none".
+Raises:
+    ShapeError: If the shapes differ or axis is out of range.
+    DTypeError: If the dtypes differ or are not floating-point.
+    GraphError: If reduction has an unknown value.
+Gradient: computed by softmax_cross_entropy_gradient for source; -incoming gradient * log_softmax(source) for
+labels.
+Source: MPSGraph softMaxCrossEntropyWithSourceTensor:labelsTensor:axis:reductionType:name:.
+>>> logits, labels = g.constant([[100.0, 0.0]]), g.constant([[0.0, 1.0]])
+>>> g.run({}, g.softmax_cross_entropy(logits, labels, reduction="mean")).item()
+100.0)");
+  describe("softmax_cross_entropy_gradient", "incoming, source, labels, axis, reduction = sum", DTypeClass::floats, R"(
+Compute the gradient of softmax_cross_entropy with respect to its source.
+
+result = incoming * (softmax(source) * sum(labels) - labels), divided by the number of losses if reduction is
+"mean".
+
+Args:
+    incoming: Gradient with respect to the loss, with the shape of the loss.
+    source: The logits given to softmax_cross_entropy.
+    axis: Axis of the classes; negative values count from the end.
+Raises:
+    ShapeError: If the shapes do not match or axis is out of range.
+    DTypeError: If the dtypes differ or are not floating-point.
+    GraphError: If reduction has an unknown value.
+Gradient: to all operands.
+Source: MPSGraph
+softMaxCrossEntropyGradientWithIncomingGradientTensor:sourceTensor:labelsTensor:axis:reductionType:name:.
+>>> logits, labels = g.constant([[3.0, 3.0]]), g.constant([[0.0, 1.0]])
+>>> g.run({}, g.softmax_cross_entropy_gradient(g.constant(1.0), logits, labels)).tolist()
+[[0.5, -0.5]])");
 });
 
 }  // namespace mpsgraph::ops

@@ -143,6 +143,27 @@ const Family matrix_family("matrix", [] {
   hamming.infer = infer_hamming_distance;
   hamming.gradient_is_zero = true;
   define(std::move(hamming));
+
+  describe("matrix_multiplication", "primary, secondary", DTypeClass::algebraic, R"(
+Multiply matrices over the last two axes, batched over the leading axes.
+
+result[..., i, j] = sum over k of primary[..., i, k] * secondary[..., k, j]. Integer results are exact and wrap
+around in two's complement; for bool operands, the result is whether both are True for any k.
+
+Args:
+    primary: Tensor of shape (..., m, k) and rank 2 or higher.
+    secondary: Tensor of shape (..., k, n) and rank 2 or higher, with the dtype of primary and leading axes that
+        broadcast with it.
+Returns: A tensor of shape (..., m, n) with the dtype of the operands.
+Raises:
+    ShapeError: If an operand has a rank below 2, the sizes k differ, or the leading axes do not broadcast.
+    DTypeError: If the dtypes differ.
+Gradient: incoming gradient @ secondary^T to primary and primary^T @ incoming gradient to secondary, with
+complex operands conjugated, summed over broadcast axes.
+Source: MPSGraph matrixMultiplicationWithPrimaryTensor:secondaryTensor:name:, which multiplies real numbers; on
+the Metal device, integer products are composed of products of bytes.
+>>> g.run({}, g.matrix_multiplication(g.constant([[1.0, 2.0]]), g.constant([[3.0], [4.0]]))).tolist()
+[[11.0]])");
 });
 
 }  // namespace mpsgraph::ops

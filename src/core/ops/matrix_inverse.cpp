@@ -31,6 +31,22 @@ void d_matrix_inverse(GradientContext& g) {
 
 const Family matrix_inverse_family("matrix_inverse", [] {
   define(primitive("matrix_inverse", 1, {}, infer_matrix_inverse, d_matrix_inverse));
+
+  describe("matrix_inverse", "x", DTypeClass::floats, R"(
+Invert square matrices, batched over the leading axes.
+
+result @ x = x @ result = identity matrix.
+
+Args:
+    x: Floating-point tensor of shape (..., n, n).
+Returns: A tensor with the shape and dtype of x. The result for a singular matrix contains infinities or NaN.
+Raises:
+    ShapeError: If the last two axes of x are not square.
+    DTypeError: If x is not floating-point.
+Gradient: -result^T @ incoming gradient @ result^T.
+Source: MPSGraph inverseOfTensor:name:.
+>>> g.run({}, g.matrix_inverse(g.constant([[2.0, 0.0], [0.0, 4.0]]))).tolist()
+[[0.5, 0.0], [0.0, 0.25]])");
 });
 
 }  // namespace mpsgraph::ops

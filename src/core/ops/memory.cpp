@@ -94,6 +94,21 @@ const Family memory_family("memory", [] {
           .infer = stated_type,
           .gradient_is_zero = true,
           .internal = true});
+
+  describe("read", "variable", DTypeClass::any, R"(
+Read the value of a variable at this point in the order of creation.
+
+Args:
+    variable: A variable of this graph.
+Returns: A tensor with the shape and dtype of the variable.
+Raises:
+    GraphError: If variable is not a variable.
+Gradient: the incoming gradient to the variable.
+Source: MPSGraph readVariable:name:.
+>>> v = g.variable([1.0])
+>>> before, _, after = g.read(v), g.assign(v, g.constant([5.0])), g.read(v)
+>>> g.run({}, before).tolist()
+[1.0])");
 });
 
 }  // namespace mpsgraph::ops

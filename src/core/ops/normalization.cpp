@@ -321,6 +321,72 @@ const Family normalization_family("normalization", [] {
             normalization_gradient_parts);
   composite("normalization_gamma_gradient", 4, 4, {axes, epsilon}, infer_parameter_gradient, gamma_gradient_parts);
   composite("normalization_beta_gradient", 2, 2, {axes}, infer_parameter_gradient, beta_gradient_parts);
+
+  describe("mean", "x, axes: axes", DTypeClass::analytic, R"(
+Compute the mean over axes.
+
+result = sum of x over `axes` / number of elements summed. The reduced axes stay, with size 1.
+
+Gradient: incoming gradient / number of elements summed, broadcast to the shape of x.
+Source: MPSGraph meanOfTensor:axes:name:.
+>>> g.run({}, g.mean(g.constant([[1.0, 3.0], [5.0, 7.0]]), axes=1)).tolist()
+[[2.0], [6.0]])");
+  describe("variance", "x, mean: optional, axes: axes", DTypeClass::analytic, R"(
+Compute the population variance over axes (dividing by n, not n - 1).
+
+result = mean of (x - mean)^2 over `axes`. The reduced axes stay, with size 1.
+
+Args:
+    x: Floating-point tensor.
+    mean: Mean of x over the same axes. None, the default, computes it.
+Raises:
+    ShapeError: If an axis is out of range or repeated, axes is empty, or mean does not broadcast to x.
+    DTypeError: If x is not floating-point, or mean has a different dtype.
+Gradient: incoming gradient * 2 (x - mean) / n to x; if mean is given, to mean as well.
+Source: MPSGraph varianceOfTensor:meanTensor:axes:name: and varianceOfTensor:axes:name:.
+>>> g.run({}, g.variance(g.constant([[1.0, 3.0], [5.0, 9.0]]), axes=1)).tolist()
+[[1.0], [4.0]])");
+  describe("normalization_gamma_gradient", "incoming, source, mean, variance, axes: axes, epsilon", DTypeClass::floats,
+           R"(
+Compute the gradient of a normalization with respect to gamma.
+
+result = sum over `axes` of incoming * (source - mean) / sqrt(variance + epsilon). The reduced axes stay, with
+size 1.
+
+Args:
+    incoming: Gradient with respect to the result of normalization, with the shape of that result.
+    source: The input of normalization.
+    mean: The mean given to normalization.
+    variance: The variance given to normalization.
+    axes: Axes over which gamma is shared: an int, a sequence of ints, or None (the default) for all.
+    epsilon: The epsilon given to normalization. Defaults to 1e-5.
+Raises:
+    ShapeError: If the shapes do not match, or an axis is out of range.
+    DTypeError: If the dtypes differ or are not floating-point.
+Gradient: derived from the operation's decomposition.
+Source: MPSGraph normalizationGammaGradientWithIncomingGradientTensor:sourceTensor:meanTensor:varianceTensor:
+reductionAxes:epsilon:name:.
+>>> x = g.constant([1.0, 5.0])
+>>> d = g.normalization_gamma_gradient(g.constant([0.0, 3.0]), x, g.mean(x), g.variance(x), 0, epsilon=0.0)
+>>> g.run({}, d).tolist()
+[3.0])");
+  describe("normalization_beta_gradient", "incoming, source, axes: axes", DTypeClass::floats, R"(
+Compute the gradient of a normalization with respect to beta.
+
+result = sum of incoming over `axes`, which stay with size 1.
+
+Args:
+    incoming: Gradient with respect to the result of normalization, with the shape of that result.
+    source: The input of normalization, with the shape and dtype of incoming.
+    axes: Axes over which beta is shared: an int, a sequence of ints, or None (the default) for all.
+Raises:
+    ShapeError: If the shapes do not match, or an axis is out of range.
+    DTypeError: If the dtypes differ or are not floating-point.
+Gradient: derived from the operation's decomposition.
+Source: MPSGraph normalizationBetaGradientWithIncomingGradientTensor:sourceTensor:reductionAxes:name:.
+>>> x = g.constant([1.0, 5.0])
+>>> g.run({}, g.normalization_beta_gradient(g.constant([2.0, 3.0]), x, 0)).tolist()
+[5.0])");
 });
 
 }  // namespace mpsgraph::ops

@@ -123,6 +123,25 @@ const Family optimizer_family("optimizer", [] {
             stochastic_gradient_descent_parts);
   optimizer("adam", 10, 11, {amsgrad}, infer_adam(true), adam_parts(true));
   optimizer("adam_with_current_learning_rate", 8, 9, {amsgrad}, infer_adam(false), adam_parts(false));
+
+  describe("stochastic_gradient_descent", "learning_rate: number, values, gradient", DTypeClass::floats, R"(
+Compute one step of stochastic gradient descent.
+
+result = values - learning_rate * gradient.
+
+Args:
+    learning_rate: A number or a tensor of rank 0.
+    values: Current values, floating-point or complex; a variable is read.
+    gradient: Gradient with respect to values, with the same shape and dtype as values.
+Returns: The new values, to assign to the variable.
+Raises:
+    ShapeError: If the shapes do not match.
+    DTypeError: If the dtypes differ or are not floating-point or complex.
+Gradient: derived from the operation's decomposition.
+Source: MPSGraph
+stochasticGradientDescentWithLearningRateTensor:valuesTensor:gradientTensor:name:.
+>>> g.run({}, g.stochastic_gradient_descent(0.5, g.constant([1.0]), g.constant([4.0]))).tolist()
+[-1.0])");
 });
 
 }  // namespace mpsgraph::ops

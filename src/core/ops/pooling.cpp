@@ -7,6 +7,7 @@
 // is composed of sums over windows.
 #include "core/ops/pooling.h"
 
+#include "core/ops/pooling_arguments.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 
@@ -170,6 +171,169 @@ const Family pooling_family("pooling", [] {
   define(composite(definition("l2_norm_pooling4d", 4, 1, infer_pooling, like("l2_norm_pooling4d_gradient", {-1, 0})),
                    as_norms));
   define(composite(definition("l2_norm_pooling4d_gradient", 4, 2, infer_source_gradient, {}), as_norm_gradient));
+
+  describe("max_pooling2d",
+           "source, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, data_layout, ceil_mode",
+           DTypeClass::floats,
+           cat(R"(
+Compute the maximum of each window of an image.
+
+result[n, y, x, c] = max over i, j of source[n, y * stride_y + i * dilation_y - top, x * stride_x + ..., c].
+Padding is never the maximum.
+
+Args:
+    source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+Returns: A tensor of shape (N, out_h, out_w, C), or (N, C, out_h, out_w) with data_layout="NCHW".
+Gradient: computed by max_pooling2d_gradient.
+Source: MPSGraph maxPooling2DWithSourceTensor:descriptor:name:.
+>>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (1, 2, 2, 1))
+>>> g.run({}, g.max_pooling2d(x, 2)).tolist()
+[[[[4.0]]]])",
+               pooling2d_arguments));
+  describe("max_pooling2d_gradient",
+           "incoming, source, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, data_layout, ceil_mode",
+           DTypeClass::floats, R"(
+Compute the gradient of max_pooling2d with respect to its source.
+
+The result starts as zeros, and each element of incoming is added at the first maximum of its window.
+
+Gradient: to incoming, the elements of the incoming gradient at the maxima; to source, zero.
+Source: MPSGraph maxPooling2DGradientWithGradientTensor:sourceTensor:descriptor:name:.
+>>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (1, 2, 2, 1))
+>>> g.run({}, g.max_pooling2d_gradient(g.constant(5.0, (1, 1, 1, 1)), x, 2)).tolist()
+[[[[0.0], [0.0]], [[0.0], [5.0]]]])");
+  describe("avg_pooling2d",
+           "source, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, data_layout, ceil_mode, include_zero_pad_to_average",
+           DTypeClass::floats,
+           cat(R"(
+Compute the mean of each window of an image.
+
+result[n, y, x, c] = mean of source over the window. Padding counts as zeros with include_zero_pad_to_average;
+otherwise the mean is taken over the pixels inside the image.
+
+Args:
+    source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+Returns: A tensor of shape (N, out_h, out_w, C), or (N, C, out_h, out_w) with data_layout="NCHW".
+Gradient: computed by avg_pooling2d_gradient.
+Source: MPSGraph avgPooling2DWithSourceTensor:descriptor:name:.
+>>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (1, 2, 2, 1))
+>>> g.run({}, g.avg_pooling2d(x, 2)).tolist()
+[[[[2.5]]]])",
+               pooling2d_arguments));
+  describe("avg_pooling2d_gradient",
+           "incoming, input_shape: shape, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, data_layout, ceil_mode, include_zero_pad_to_average",
+           DTypeClass::floats, R"(
+Compute the gradient of avg_pooling2d with respect to its source.
+
+Each element of incoming is divided equally among the elements of its window, and the shares are added up.
+
+Gradient: computed by avg_pooling2d for incoming.
+Source: MPSGraph avgPooling2DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
+instead of its shape.
+>>> g.run({}, g.avg_pooling2d_gradient(g.constant(4.0, (1, 1, 1, 1)), (1, 2, 2, 1), 2)).tolist()
+[[[[1.0], [1.0]], [[1.0], [1.0]]]])");
+  describe("max_pooling4d",
+           "source, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, ceil_mode",
+           DTypeClass::floats,
+           cat(R"(
+Compute the maximum of each window over the last four axes.
+
+result[..., a, b, y, x] = max over the window of source[..., a * stride_a + i * dilation_a - before_a, ...].
+Padding is never the maximum.
+
+Args:
+    source: Floating-point tensor of rank 4 or higher.
+Returns: A tensor with the shape of source except for the sizes of the last four axes.
+Gradient: computed by max_pooling4d_gradient.
+Source: MPSGraph maxPooling4DWithSourceTensor:descriptor:name:.
+>>> volumes = g.placeholder((-1, 3, 8, 32, 32))
+>>> g.max_pooling4d(volumes, (1, 2, 2, 2), strides=(1, 2, 2, 2)).shape
+(-1, 3, 4, 16, 16))",
+               pooling4d_arguments));
+  describe("max_pooling4d_gradient",
+           "incoming, source, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, ceil_mode",
+           DTypeClass::floats, R"(
+Compute the gradient of max_pooling4d with respect to its source.
+
+The result starts as zeros, and each element of incoming is added at the first maximum of its window.
+
+Gradient: to incoming, the elements of the incoming gradient at the maxima; to source, zero.
+Source: MPSGraph maxPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:.
+>>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (2, 1, 2, 1))
+>>> y = g.max_pooling4d_gradient(g.constant(5.0, (1, 1, 1, 1)), x, (2, 1, 2, 1))
+>>> g.run({}, y).numpy().ravel().tolist()
+[0.0, 0.0, 0.0, 5.0])");
+  describe("avg_pooling4d",
+           "source, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, ceil_mode, include_zero_pad_to_average",
+           DTypeClass::floats,
+           cat(R"(
+Compute the mean of each window over the last four axes.
+
+result = mean of source over the window. Padding counts as zeros with include_zero_pad_to_average; otherwise the
+mean is taken over the elements inside the source.
+
+Args:
+    source: Floating-point tensor of rank 4 or higher.
+Returns: A tensor with the shape of source except for the sizes of the last four axes.
+Gradient: computed by avg_pooling4d_gradient.
+Source: MPSGraph avgPooling4DWithSourceTensor:descriptor:name:.
+>>> x = g.reshape(g.constant([1.0, 2.0, 3.0, 4.0]), (2, 1, 2, 1))
+>>> g.run({}, g.avg_pooling4d(x, (2, 1, 2, 1))).item()
+2.5)",
+               pooling4d_arguments));
+  describe("avg_pooling4d_gradient",
+           "incoming, input_shape: shape, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, ceil_mode, include_zero_pad_to_average",
+           DTypeClass::floats, R"(
+Compute the gradient of avg_pooling4d with respect to its source.
+
+Each element of incoming is divided equally among the elements of its window, and the shares are added up.
+
+Gradient: computed by avg_pooling4d for incoming.
+Source: MPSGraph avgPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:, which takes the source
+instead of its shape.
+>>> d = g.constant(4.0, (1, 1, 1, 1))
+>>> g.run({}, g.avg_pooling4d_gradient(d, (2, 1, 2, 1), (2, 1, 2, 1))).numpy().ravel().tolist()
+[1.0, 1.0, 1.0, 1.0])");
+  describe("l2_norm_pooling4d",
+           "source, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, ceil_mode",
+           DTypeClass::floats,
+           cat(R"(
+Compute the Euclidean norm of each window over the last four axes.
+
+result = sqrt(sum over the window of source * source). Padding counts as zeros.
+
+Args:
+    source: Floating-point tensor of rank 4 or higher.
+Returns: A tensor with the shape of source except for the sizes of the last four axes.
+Gradient: computed by l2_norm_pooling4d_gradient.
+Source: MPSGraph L2NormPooling4DWithSourceTensor:descriptor:name:.
+>>> x = g.reshape(g.constant([3.0, 4.0]), (1, 1, 2, 1))
+>>> g.run({}, g.l2_norm_pooling4d(x, (1, 1, 2, 1))).item()
+5.0)",
+               pooling4d_arguments));
+  describe("l2_norm_pooling4d_gradient",
+           "incoming, source, kernel: window, strides: strides, *, "
+           "padding: padding, dilations: sizes, ceil_mode",
+           DTypeClass::floats, R"(
+Compute the gradient of l2_norm_pooling4d with respect to its source.
+
+result = source * the sum of incoming / norm over the windows that contain the element; a window of zeros
+contributes 0.
+
+Gradient: derived from the operation's decomposition.
+Source: MPSGraph L2NormPooling4DGradientWithGradientTensor:sourceTensor:descriptor:name:.
+>>> x, d = g.reshape(g.constant([3.0, 4.0]), (1, 1, 2, 1)), g.constant(10.0, (1, 1, 1, 1))
+>>> g.run({}, g.l2_norm_pooling4d_gradient(d, x, (1, 1, 2, 1))).numpy().ravel().tolist()
+[6.0, 8.0])");
 });
 
 }  // namespace mpsgraph::ops

@@ -3,6 +3,7 @@
 // The gradient is linear in the incoming gradient. Its adjoint, max_pooling_at_indices, reads the elements of a tensor
 // at the indices. Out-of-range indices read zero, and their gradient is dropped.
 #include "core/ops/pooling.h"
+#include "core/ops/pooling_arguments.h"
 #include "core/ops/primitive.h"
 #include "mpsgraph/core/builder.h"
 
@@ -137,6 +138,92 @@ const Family pooling_indices_family("pooling", [] {
         },
         true);
   }
+
+  describe("max_pooling2d_return_indices",
+           "source, kernel: window, strides: strides, *, return_indices_mode, "
+           "padding: padding, dilations: sizes, data_layout, ceil_mode -> tuple[Tensor, Tensor]",
+           DTypeClass::floats,
+           cat(R"(
+Compute the maximum of each window of an image, and the index of its first occurrence.
+
+values = max_pooling2d(source); indices[n, y, x, c] = the position of the maximum, counted in row-major order
+over the last k axes of the source or of the window.
+
+Args:
+    source: Floating-point images of shape (N, H, W, C), or (N, C, H, W) with data_layout="NCHW".
+    return_indices_mode: "global_flatten_<k>d", for k from 1 to 4, counts elements of the source over its last k
+        axes: k = 2 with NCHW gives y * W + x, as in PyTorch; k = 3 with NHWC gives (y * W + x) * C + c, as in
+        TensorFlow; and k = 4 (the default) counts all elements. "local_flatten_<k>d" counts positions in the
+        window over its last k axes, including padding.
+Returns: The pair (values, indices), with the dtype of source and int32, both of shape (N, out_h, out_w, C), or (N,
+C, out_h, out_w). Of several equal maxima, the index is that of the first. NaN is greater than any number. A
+window that covers no pixel has index -1.
+Gradient: max_pooling2d_gradient_from_indices if the indices identify the positions of the maxima, otherwise
+max_pooling2d_gradient.
+Source: MPSGraph maxPooling2DReturnIndicesWithSourceTensor:descriptor:name:; its mode none is max_pooling2d.
+>>> x = g.reshape(g.constant([1.0, 2.0, 4.0, 3.0]), (1, 1, 2, 2))
+>>> values, indices = g.max_pooling2d_return_indices(x, 2, data_layout="NCHW")
+>>> g.run({}, values).item(), g.run({}, indices).item()
+(4.0, 2))",
+               pooling2d_arguments));
+  describe("max_pooling2d_gradient_from_indices",
+           "incoming, indices, output_shape: shape, kernel: window, strides: strides, *, return_indices_mode, "
+           "padding: padding, dilations: sizes, data_layout, ceil_mode",
+           DTypeClass::floats, R"(
+Compute the gradient of max_pooling2d with respect to its source, from the indices of the forward pass.
+
+The result starts as zeros, and each element of incoming is added at the position that its index points to.
+Indices that point outside the image, or with NCHW outside the channel, are skipped.
+
+Args:
+    indices: Integer indices with the shape of incoming, from max_pooling2d_return_indices.
+Gradient: to incoming, the elements of the incoming gradient that the indices point to.
+Source: MPSGraph maxPooling2DGradientWithGradientTensor:indicesTensor:outputShape:descriptor:name: and its
+variant with outputShapeTensor:.
+>>> d, indices = g.constant(5.0, (1, 1, 1, 1)), g.constant(2, (1, 1, 1, 1), mg.int32)
+>>> g.run({}, g.max_pooling2d_gradient_from_indices(d, indices, (1, 2, 2, 1), 2)).numpy().ravel().tolist()
+[0.0, 0.0, 5.0, 0.0])");
+  describe("max_pooling4d_return_indices",
+           "source, kernel: window, strides: strides, *, return_indices_mode, "
+           "padding: padding, dilations: sizes, ceil_mode -> tuple[Tensor, Tensor]",
+           DTypeClass::floats,
+           cat(R"(
+Compute the maximum of each window over the last four axes, and the index of its first occurrence.
+
+values = max_pooling4d(source); indices = the position of each maximum, counted as by
+max_pooling2d_return_indices.
+
+Args:
+    source: Floating-point tensor of rank 4 or higher.
+    return_indices_mode: "global_flatten_<k>d", for k from 1 to 4, counts elements of the source over its last k
+        axes; "local_flatten_<k>d" counts positions in the window, including padding.
+Returns: The pair (values, indices), with the dtype of source and int32, both of the same shape.
+Gradient: max_pooling4d_gradient_from_indices if the indices identify the positions of the maxima, otherwise
+max_pooling4d_gradient.
+Source: MPSGraph maxPooling4DReturnIndicesWithSourceTensor:descriptor:name:.
+>>> x = g.reshape(g.constant([1.0, 2.0, 4.0, 3.0]), (1, 2, 1, 2))
+>>> values, indices = g.max_pooling4d_return_indices(x, (1, 2, 1, 2))
+>>> g.run({}, values).item(), g.run({}, indices).item()
+(4.0, 2))",
+               pooling4d_arguments));
+  describe("max_pooling4d_gradient_from_indices",
+           "incoming, indices, output_shape: shape, kernel: window, strides: strides, *, return_indices_mode, "
+           "padding: padding, dilations: sizes, ceil_mode",
+           DTypeClass::floats, R"(
+Compute the gradient of max_pooling4d with respect to its source, from the indices of the forward pass.
+
+The result starts as zeros, and each element of incoming is added at the position that its index points to.
+Indices that point outside the window axes are skipped.
+
+Args:
+    indices: Integer indices with the shape of incoming, from max_pooling4d_return_indices.
+Gradient: to incoming, the elements of the incoming gradient that the indices point to.
+Source: MPSGraph maxPooling4DGradientWithGradientTensor:indicesTensor:outputShape:descriptor:name: and its
+variant with outputShapeTensor:.
+>>> d, indices = g.constant(5.0, (1, 1, 1, 1)), g.constant(2, (1, 1, 1, 1), mg.int32)
+>>> y = g.max_pooling4d_gradient_from_indices(d, indices, (1, 2, 2, 1), (1, 2, 2, 1))
+>>> g.run({}, y).numpy().ravel().tolist()
+[0.0, 0.0, 5.0, 0.0])");
 });
 
 }  // namespace mpsgraph::ops

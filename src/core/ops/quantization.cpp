@@ -351,6 +351,25 @@ const Family quantization_family("quantization", [] {
   composite("repeat_groups", 2, {axis, grouped}, infer_sum_of_groups, d_repeat_groups, repeat_groups_parts, true);
   composite("dequantize_lookup_table_gradient", 3, {axis, vectors}, infer_lookup_gradient, d_lookup_gradient,
             lookup_gradient_parts, true);
+
+  describe("straight_through", "value, source", DTypeClass::floats, R"(
+Return a value whose gradient goes to another tensor (the straight-through estimator).
+
+result = value.
+
+Args:
+    value: Floating-point or complex tensor to return.
+    source: Tensor with the shape and dtype of value that receives the gradient.
+Returns: A tensor equal to value.
+Raises:
+    ShapeError: If the shapes differ.
+    DTypeError: If the dtypes differ or are not floating-point or complex.
+Gradient: the incoming gradient to source; none to value.
+Source: this package, for training through rounding; Bengio et al., arXiv:1308.3432.
+>>> x = g.constant([0.4, 1.7])
+>>> y = g.straight_through(g.rint(x), x) * 3
+>>> [g.run({}, t).tolist() for t in (y, g.gradients(y, [x])[x])]
+[[0.0, 6.0], [3.0, 3.0]])");
 });
 
 }  // namespace mpsgraph::ops

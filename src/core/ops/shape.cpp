@@ -278,6 +278,92 @@ const Family shape_family("shape", [] {
   OperationDefinition cast = primitive("cast", 1, {required("dtype", AttributeKind::dtype)}, infer_cast, d_cast);
   cast.elementwise = true;
   define(std::move(cast));
+
+  describe("reshape", "x, shape: shape", DTypeClass::any, R"(
+Return the elements of x, in row-major order, with a new shape.
+
+Args:
+    shape: New shape, as ints, of which one may be -1 to be inferred, or as an integer tensor of rank 1.
+Returns: A tensor with the dtype of x and the given shape.
+Raises:
+    ShapeError: If the numbers of elements differ.
+Gradient: the incoming gradient, reshaped to the shape of x.
+Source: MPSGraph reshapeTensor:withShape:name: and reshapeTensor:withShapeTensor:name:.
+>>> g.run({}, g.reshape(g.constant([1, 2, 3, 4]), (2, -1))).tolist()
+[[1, 2], [3, 4]])");
+  describe("transpose", "x, permutation", DTypeClass::any, R"(
+Permute the axes of a tensor.
+
+Axis i of the result is axis permutation[i] of x.
+
+Args:
+    permutation: Each axis of x once, in the new order.
+Returns: A tensor with the dtype of x and permuted axes.
+Raises:
+    ShapeError: If permutation is not a permutation of the axes of x.
+Gradient: the incoming gradient, with the inverse permutation.
+Source: MPSGraph transposeTensor:permutation:name:.
+>>> g.run({}, g.transpose(g.constant([[1, 2], [3, 4]]), (1, 0))).tolist()
+[[1, 3], [2, 4]])");
+  describe("expand_dims", "x, axes: required", DTypeClass::any, R"(
+Insert axes of size 1.
+
+Args:
+    axes: Positions of the new axes in the result: an int, a sequence of ints, or an integer tensor of rank 1.
+Returns: A tensor with the dtype and the elements of x.
+Raises:
+    ShapeError: If an axis is out of range or repeated.
+Gradient: the incoming gradient, without the new axes.
+Source: MPSGraph expandDimsOfTensor:axis:name:, …axes:name: and …axesTensor:name:.
+>>> g.expand_dims(g.constant(0.0, (2, 3)), (0, -1)).shape
+(1, 2, 3, 1))");
+  describe("flatten2d", "x, axis", DTypeClass::any, R"(
+Reshape a tensor into a matrix: the axes before `axis` become the rows, the others the columns.
+
+Args:
+    axis: First axis of the columns: an int, where negative values count from the end, or an integer tensor.
+Returns: A tensor of rank 2 with the dtype and the elements of x.
+Raises:
+    ShapeError: If axis is out of range.
+Gradient: the incoming gradient, reshaped to the shape of x.
+Source: MPSGraph flatten2DTensor:axis:name: and …axisTensor:name:.
+>>> g.flatten2d(g.constant(0.0, (2, 3, 4))).shape
+(2, 12))");
+  describe("broadcast_to", "x, shape: shape", DTypeClass::any, R"(
+Broadcast a tensor to a shape.
+
+Args:
+    shape: Shape that x broadcasts to as in numpy, as ints or as an integer tensor of rank 1.
+Returns: A tensor of the given shape, with the dtype of x.
+Raises:
+    ShapeError: If x does not broadcast to shape.
+Gradient: the incoming gradient, summed over the axes that were broadcast.
+Source: MPSGraph broadcastTensor:toShape:name: and broadcastTensor:toShapeTensor:name:.
+>>> g.run({}, g.broadcast_to(g.constant([1, 2]), (2, 2))).tolist()
+[[1, 2], [1, 2]])");
+  describe("shape_of", "x", DTypeClass::any, R"(
+Return the shape of a tensor as a tensor, even if it is known only when the graph runs.
+
+Returns: An int32 tensor of shape (rank of x,).
+Gradient: none.
+Source: MPSGraph shapeOfTensor:name:.
+>>> g.run({}, g.shape_of(g.constant(0.0, (2, 3)))).tolist()
+[2, 3])");
+  describe("cast", "x, dtype", DTypeClass::any, R"(
+Convert a tensor to another dtype.
+
+Floating-point numbers are truncated toward zero to integers and rounded to nearest even to narrower
+floating-point types; conversion to bool yields True for nonzero numbers.
+
+Args:
+    dtype: dtype of the result.
+Returns: A tensor with the shape of x and the given dtype.
+Raises:
+    DTypeError: If dtype is not supported.
+Gradient: the incoming gradient, cast back, between floating-point dtypes; otherwise none.
+Source: MPSGraph castTensor:toType:name:.
+>>> g.run({}, g.cast(g.constant([1.7, -1.7]), mg.int32)).tolist()
+[1, -1])");
 });
 
 }  // namespace mpsgraph::ops

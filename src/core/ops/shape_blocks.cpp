@@ -251,6 +251,141 @@ const Family shape_blocks_family("shape", [] {
   coordinate.infer_unvalued = infer_coordinate_unvalued;
   coordinate.gradient_is_zero = true;
   define(std::move(coordinate));
+
+  describe("space_to_batch",
+           "x, spatial_axes: required, batch_axis: required, block_dimensions: required, use_pixel_shuffle_order",
+           DTypeClass::any, R"(
+Move blocks of any number of axes to another axis.
+
+For two axes and blocks of (p, q), result[(i * q + j) * n + b, y, x] = x[b, y * p + i, x * q + j]. Here, n is
+the size of the batch axis of x. With use_pixel_shuffle_order, the batch index is (b * p + i) * q + j.
+
+Args:
+    spatial_axes: Axes to divide into blocks, as ints or as an integer tensor of rank 1.
+    batch_axis: Axis to move the blocks to: an int, where negative values count from the end, or an integer
+        tensor.
+    block_dimensions: Size of the block along each spatial axis, which must divide the axis, as ints or as an
+        integer tensor.
+    use_pixel_shuffle_order: Whether the position in the block varies faster than the batch index of x.
+Returns: A tensor with the dtype of x.
+Raises:
+    ShapeError: If an axis is out of range or repeated, or an axis is not divisible by its block.
+    DTypeError: If an axis or block tensor is not integer.
+Gradient: batch_to_space of the incoming gradient.
+Source: MPSGraph spaceToBatchTensor:spatialAxes:batchAxis:blockDimensions:usePixelShuffleOrder:name: and its
+variant with spatialAxesTensor:batchAxisTensor:blockDimensionsTensor:.
+>>> g.run({}, g.space_to_batch(g.constant([[1, 2, 3, 4]]), [1], 0, [2])).tolist()
+[[1, 3], [2, 4]])");
+  describe("batch_to_space",
+           "x, spatial_axes: required, batch_axis: required, block_dimensions: required, use_pixel_shuffle_order",
+           DTypeClass::any, R"(
+Move one axis to blocks of other axes, the inverse of space_to_batch.
+
+For two axes and blocks of (p, q), result[b, y * p + i, x * q + j] = x[(i * q + j) * n + b, y, x]. Here, n is
+the size of the batch axis of the result. With use_pixel_shuffle_order, the batch index is (b * p + i) * q + j.
+
+Args:
+    x: Tensor of any dtype, whose batch axis is divisible by the number of elements of a block.
+    spatial_axes: Axes to enlarge by blocks, as ints or as an integer tensor of rank 1.
+    batch_axis: Axis to take the blocks from: an int, where negative values count from the end, or an integer
+        tensor.
+    block_dimensions: Size of the block along each spatial axis, as ints or as an integer tensor.
+    use_pixel_shuffle_order: Whether the position in the block varies faster than the batch index of the result.
+Returns: A tensor with the dtype of x.
+Raises:
+    ShapeError: If an axis is out of range or repeated, or the batch axis is not divisible by the size of a
+        block.
+    DTypeError: If an axis or block tensor is not integer.
+Gradient: space_to_batch of the incoming gradient.
+Source: MPSGraph batchToSpaceTensor:spatialAxes:batchAxis:blockDimensions:usePixelShuffleOrder:name: and its
+variant with spatialAxesTensor:batchAxisTensor:blockDimensionsTensor:.
+>>> g.run({}, g.batch_to_space(g.constant([[1, 3], [2, 4]]), [1], 0, [2])).tolist()
+[[1, 2, 3, 4]])");
+  describe("space_to_depth2d",
+           "x, width_axis: required, height_axis: required, depth_axis: required, block_size, use_pixel_shuffle_order",
+           DTypeClass::any, R"(
+Move square blocks of height and width to the depth axis.
+
+result[y, x, (i * block_size + j) * depth + d] = x[y * block_size + i, x * block_size + j, d]. Here, depth is
+the size of the depth axis of x. With use_pixel_shuffle_order, the depth index is (d * block_size + i) *
+block_size + j.
+
+Args:
+    x: Tensor of any dtype, whose height and width are divisible by block_size.
+    width_axis: Axis of the width: an int, where negative values count from the end, or an integer tensor.
+    height_axis: Axis of the height: an int, where negative values count from the end, or an integer tensor.
+    depth_axis: Axis of the depth: an int, where negative values count from the end, or an integer tensor.
+    block_size: Height and width of a block.
+    use_pixel_shuffle_order: Whether the position in the block varies faster than the depth of x.
+Returns: A tensor with the dtype of x.
+Raises:
+    ShapeError: If an axis is out of range or repeated, or the height or width is not divisible by block_size.
+    DTypeError: If an axis tensor is not integer.
+Gradient: depth_to_space2d of the incoming gradient.
+Source: MPSGraph spaceToDepth2DTensor:widthAxis:heightAxis:depthAxis:blockSize:usePixelShuffleOrder:name: and
+its variant with widthAxisTensor:heightAxisTensor:depthAxisTensor:.
+>>> x = g.constant([[[1], [2]], [[3], [4]]])
+>>> g.run({}, g.space_to_depth2d(x, width_axis=1, height_axis=0, depth_axis=2, block_size=2)).tolist()
+[[[1, 2, 3, 4]]])");
+  describe("depth_to_space2d",
+           "x, width_axis: required, height_axis: required, depth_axis: required, block_size, use_pixel_shuffle_order",
+           DTypeClass::any, R"(
+Move the depth axis to square blocks of height and width, the inverse of space_to_depth2d.
+
+result[y * block_size + i, x * block_size + j, d] = x[y, x, (i * block_size + j) * depth + d]. Here, depth is
+the size of the depth axis of the result. With use_pixel_shuffle_order, the depth index is (d * block_size + i)
+* block_size + j, as in PyTorch's pixel_shuffle.
+
+Args:
+    x: Tensor of any dtype, whose depth is divisible by the square of block_size.
+    width_axis: Axis of the width: an int, where negative values count from the end, or an integer tensor.
+    height_axis: Axis of the height: an int, where negative values count from the end, or an integer tensor.
+    depth_axis: Axis of the depth: an int, where negative values count from the end, or an integer tensor.
+    block_size: Height and width of a block.
+    use_pixel_shuffle_order: Whether the position in the block varies faster than the depth of the result.
+Returns: A tensor with the dtype of x.
+Raises:
+    ShapeError: If an axis is out of range or repeated, or the depth is not divisible by the square of
+        block_size.
+    DTypeError: If an axis tensor is not integer.
+Gradient: space_to_depth2d of the incoming gradient.
+Source: MPSGraph depthToSpace2DTensor:widthAxis:heightAxis:depthAxis:blockSize:usePixelShuffleOrder:name: and
+its variant with widthAxisTensor:heightAxisTensor:depthAxisTensor:.
+>>> x = g.constant([[[1, 2, 3, 4]]])
+>>> g.run({}, g.depth_to_space2d(x, width_axis=1, height_axis=0, depth_axis=2, block_size=2)).tolist()
+[[[1], [2]], [[3], [4]]])");
+  describe("reinterpret_cast", "x, dtype", DTypeClass::any, R"(
+Reinterpret the bytes of a tensor as another dtype.
+
+The size of the last axis changes with the size of the elements.
+
+Args:
+    dtype: dtype of the result.
+Returns: A tensor of the given dtype that consists of the same bytes.
+Raises:
+    ShapeError: If the last axis does not hold a whole number of elements.
+    DTypeError: If dtype is not supported.
+Gradient: none (UnsupportedError), unless the dtype is that of x.
+Source: MPSGraph reinterpretCastTensor:toType:name:.
+>>> g.run({}, g.reinterpret_cast(g.constant([1.0]), mg.int32)).tolist()
+[1065353216])");
+  describe("coordinate_along_axis", "axis: required, shape: shape", DTypeClass::any, R"(
+Return the index of each element along an axis.
+
+result[i_0, i_1, ...] = i_axis.
+
+Args:
+    axis: Axis of the index: an int, where negative values count from the end, or an integer tensor of one
+        element.
+    shape: Shape of the result, as ints or as an integer tensor of rank 1.
+Returns: An int32 tensor of the given shape.
+Raises:
+    ShapeError: If axis is out of range, or shape has negative sizes.
+    DTypeError: If an axis or shape tensor is not integer.
+Gradient: none, because the result does not depend on a differentiable operand.
+Source: MPSGraph coordinateAlongAxis:withShape:name:, …withShapeTensor:name:, coordinateAlongAxisTensor:….
+>>> g.run({}, g.coordinate_along_axis(0, (3, 2))).tolist()
+[[0, 0], [1, 1], [2, 2]])");
 });
 
 }  // namespace mpsgraph::ops

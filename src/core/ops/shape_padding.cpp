@@ -195,6 +195,32 @@ const Family shape_padding_family("shape", [] {
   OperationDefinition tile_gradient = primitive("tile_gradient", 2, multiplier, infer_tile_gradient, d_tile_gradient);
   tile_gradient.decompose = decompose_tile_gradient;
   define(std::move(tile_gradient));
+
+  describe("tile", "x, multiplier", DTypeClass::any, R"(
+Repeat a tensor along its axes.
+
+Args:
+    multiplier: Number of repetitions along each axis.
+Returns: A tensor with the dtype of x, whose sizes are those of x times multiplier.
+Raises:
+    ShapeError: If multiplier is negative or does not have one entry for each axis.
+Gradient: computed by tile_gradient.
+Source: MPSGraph tileTensor:withMultiplier:name:.
+>>> g.run({}, g.tile(g.constant([1, 2]), [2])).tolist()
+[1, 2, 1, 2])");
+  describe("tile_gradient", "incoming, input_shape: shape, multiplier", DTypeClass::any, R"(
+Compute the gradient of tile with respect to its source: the sum of the tiles.
+
+Args:
+    incoming: Gradient with respect to the result of tile, with the shape of that result.
+    input_shape: Shape of the source, as ints or as an integer tensor of rank 1.
+Returns: A tensor of shape input_shape, with the dtype of incoming.
+Raises:
+    ShapeError: If the shapes are inconsistent with each other.
+Gradient: computed by tile.
+Source: MPSGraph tileGradientWithIncomingGradientTensor:sourceTensor:withMultiplier:name:.
+>>> g.run({}, g.tile_gradient(g.constant([1.0, 2.0, 3.0, 4.0]), (2,), [2])).tolist()
+[4.0, 6.0])");
 });
 
 }  // namespace mpsgraph::ops

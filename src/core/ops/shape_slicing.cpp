@@ -385,6 +385,36 @@ const Family shape_slicing_family("shape", [] {
   split.infer_unvalued = infer_split_unvalued;
   define(std::move(split));
   define(primitive("stack", {1, any_number}, {axis}, infer_stack, d_stack));
+
+  describe("concat", "tensors: tensors, axis, interleave", DTypeClass::any, R"(
+Concatenate tensors along an axis.
+
+Args:
+    tensors: Tensors of one dtype, whose shapes differ at most along `axis`.
+    axis: Axis to concatenate along; negative values count from the end.
+    interleave: Whether to take elements from the tensors in turn, which requires equal shapes.
+Returns: A tensor with the dtype of the operands.
+Raises:
+    ShapeError: If the shapes differ along any other axis, or axis is out of range.
+    DTypeError: If the dtypes differ.
+Gradient: to each tensor, its part of the incoming gradient.
+Source: MPSGraph concatTensors:dimension:interleave:name:.
+>>> g.run({}, g.concat([g.constant([1, 2]), g.constant([3])], 0)).tolist()
+[1, 2, 3])");
+  describe("stack", "tensors: tensors, axis = 0", DTypeClass::any, R"(
+Join tensors of the same shape along a new axis.
+
+Args:
+    tensors: Tensors of one dtype and shape.
+    axis: Position of the new axis in the result; negative values count from the end.
+Returns: A tensor with the dtype of the operands and one more axis.
+Raises:
+    ShapeError: If the shapes differ, or axis is out of range.
+    DTypeError: If the dtypes differ.
+Gradient: to each tensor, its slice of the incoming gradient.
+Source: MPSGraph stackTensors:axis:name:.
+>>> g.run({}, g.stack([g.constant([1, 2]), g.constant([3, 4])], axis=1)).tolist()
+[[1, 3], [2, 4]])");
 });
 
 }  // namespace mpsgraph::ops

@@ -49,6 +49,36 @@ const Family sort_family("sort", [] {
   };
   order("sort", std::nullopt, d_sort);
   order("arg_sort", DType::int32, nullptr);
+
+  describe("sort", "x, axis, descending", DTypeClass::ordered, R"(
+Sort elements along an axis.
+
+result_0 <= result_1 <= ..., or in reverse with descending. NaN is greater than any number.
+
+Args:
+    x: Tensor of any dtype that is not complex.
+    axis: Axis to sort along: an int, where negative values count from the end, or an integer tensor of one
+        element.
+    descending: Whether to sort from largest to smallest.
+Gradient: the incoming gradient, with each element moved back to its original position.
+Source: MPSGraph sortWithTensor:axis:descending:name:, …axisTensor:…, and both without descending.
+>>> g.run({}, g.sort(g.constant([3.0, 1.0, 2.0]), descending=True)).tolist()
+[3.0, 2.0, 1.0])");
+  describe("arg_sort", "x, axis, descending", DTypeClass::ordered, R"(
+Return the indices that sort elements along an axis; equal elements keep their order.
+
+x[result_0] <= x[result_1] <= ..., or in reverse with descending. NaN is greater than any number.
+
+Args:
+    x: Tensor of any dtype that is not complex.
+    axis: Axis to sort along: an int, where negative values count from the end, or an integer tensor of one
+        element.
+    descending: Whether to sort from largest to smallest.
+Returns: An int32 tensor with the shape of x.
+Gradient: none, because indices are integers.
+Source: MPSGraph argSortWithTensor:axis:descending:name:, …axisTensor:…, and both without descending.
+>>> g.run({}, g.arg_sort(g.constant([3.0, 1.0, 2.0]))).tolist()
+[1, 2, 0])");
 });
 
 }  // namespace mpsgraph::ops

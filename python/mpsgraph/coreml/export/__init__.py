@@ -160,7 +160,7 @@ def _converted(model: Model, target: str, largest: int) -> Any:
         for name, tensor in given.items():
             w.give(tensor, function.inputs[name])
         w.states = {variable: function.inputs[name] for name, variable in kept.items()}
-        _write_all(w, model, problems)
+        problems += w.write_all(operations, w.operation, _refusal)
         refuse_not_expressible(problems, "coreml.export", "MIL")
         results = []
         for name, tensor in model.outputs.items():
@@ -178,31 +178,10 @@ def _converted(model: Model, target: str, largest: int) -> Any:
         raise UnsupportedError(f"[coreml.export] coremltools cannot convert the model: {error}") from error
 
 
-def _write_all(w: Writer, model: Model, problems: list[tuple[Operation, str]]) -> None:
-    """Translate to MIL all operations that the outputs depend on.
-
-    Operations that MIL cannot express are added to `problems`, and operations that depend on them are skipped.
-    """
-    for operation in needed(model.outputs.values()):
-        if operation.outputs and all(w.has(tensor) for tensor in operation.outputs):
-            continue
-        if not all(w.has(tensor) for tensor in operation.inputs):
-            if known_kind(operation):
-                continue
-            problems.append((operation, "MIL has no such operation"))
-            continue
-        try:
-            made = w.operation(operation)
-        except NotExpressible as why:
-            problems.append((operation, str(why)))
-            continue
-        for tensor, var in zip(operation.outputs, made, strict=True):
-            w.give(tensor, var)
-
-
-def known_kind(operation: Operation) -> bool:
-    """Return whether a function is registered that translates operations of this kind to MIL."""
-    return operation.kind in exported_operations()
+def _refusal(operation: Operation) -> str | None:
+    """Return why no function is registered that translates an operation to MIL, or None if there is one."""
+    known = operation.kind == "placeholder" or operation.kind in exported_operations()
+    return None if known else "MIL has no such operation"
 
 
 def _save(model: Any, path: str) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..._core import Block, DType, Operation, Tensor
 from ...interchange.export import NotExpressible, array_of, known_array
+from ...interchange.export import Writer as BaseWriter
 from ...interchange.registry import Registry
 
 Var: TypeAlias = Any  # A variable of a MIL program in coremltools.
@@ -47,41 +48,20 @@ def type_name(dtype: DType) -> str:
     return _TYPES[str(dtype)]
 
 
-class Writer:
+class Writer(BaseWriter[Var]):
     """A MIL program under construction, with a map from graph tensors to MIL variables."""
 
     def __init__(self, builder: Any, target: int, value_of: Callable[[Tensor], np.ndarray]) -> None:
+        super().__init__()
         # `target` is the minimum iOS version, such as 17.
         self.mb, self.target, self.value_of = builder, target, value_of
-        self._vars: dict[Tensor, Var] = {}
         self.states: dict[Tensor, Var] = {}  # Maps assigned variables to their Core ML states.
-        self._names: set[str] = set()
-
-    def give(self, tensor: Tensor, var: Var) -> None:
-        """Record which MIL variable corresponds to a graph tensor."""
-        self._vars[tensor] = var
-
-    def has(self, tensor: Tensor) -> bool:
-        """Return whether a graph tensor already has a MIL variable."""
-        return tensor in self._vars
-
-    def __getitem__(self, tensor: Tensor) -> Var:
-        return self._vars[tensor]
-
-    def all(self, op: Operation) -> list[Var]:
-        """Return the MIL variables of an operation's operands."""
-        return [self._vars[tensor] for tensor in op.inputs]
 
     def fresh(self, hint: str) -> str:
         """Return an unused name that is valid in MIL."""
         plain = re.sub(r"\W", "_", hint)
         plain = f"_{plain}" if not plain or plain[0].isdigit() else plain
-        name, number = plain, 0
-        while name in self._names:
-            number += 1
-            name = f"{plain}_{number}"
-        self._names.add(name)
-        return name
+        return super().fresh(plain)
 
     def operation(self, op: Operation) -> list[Var]:
         """Add an operation to the MIL program and return its results.
@@ -98,7 +78,7 @@ class Writer:
         if op.kind == "constant":
             return [self.constant(array_of(op), op.outputs[0].dtype, op.name)]
         if op.kind == "read":
-            return [self._vars[op.inputs[0]]]
+            return [self[op.inputs[0]]]
         writer = writes.get(op.kind)
         if writer is None:
             raise NotExpressible("MIL has no such operation")
@@ -129,7 +109,7 @@ class Writer:
                 raise NotExpressible(f"{op.kind} '{op.name}' in its block: {why}") from why
             for tensor, var in zip(op.outputs, made, strict=True):
                 self.give(tensor, var)
-        return [self.mb.identity(x=self._vars[tensor]) for tensor in block.results]
+        return [self.mb.identity(x=self[tensor]) for tensor in block.results]
 
     # --- constants ---------------------------------------------------------------------------------------------------
 

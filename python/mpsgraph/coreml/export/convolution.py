@@ -12,29 +12,19 @@ import numpy as np
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible, required_shape
+from ...interchange.renames import names
+from ...interchange.windows import (
+    channels_first,
+    explicit_padding,
+    ints_of,
+    inverse,
+    layout_of,
+    pooled_axes,
+    transposed_ends,
+)
 from ._writer import Var, Writer, writes
 
-_STYLES = {"TF_SAME": "same", "ONNX_SAME_LOWER": "same_lower", "TF_VALID": "valid", "EXPLICIT": "custom"}
-
-
-def _to_front(layout: str) -> list[int]:
-    """Return the permutation from a layout such as 'NHWC' or 'HWIO' to one that begins with N, C or O, I."""
-    front = "OI" if "O" in layout else "NC"
-    return [layout.index(letter) for letter in [*front, *(c for c in layout if c not in front)]]
-
-
-def _back(permutation: list[int]) -> list[int]:
-    return [permutation.index(axis) for axis in range(len(permutation))]
-
-
-def _layout(op: Operation, count: int) -> str:
-    layout = str(op.attributes.get("data_layout", "NHWC"))
-    return layout if len(layout) == count + 2 else {2: "NHWC", 3: "NDHWC"}[count]
-
-
-def _ints(op: Operation, key: str, axes: list[int]) -> list[int]:
-    values = [int(v) for v in op.attributes[key]]
-    return [values[axis] for axis in axes]
+_STYLES = names("mil", "padding style")
 
 
 def _padding(op: Operation, axes: list[int]) -> dict[str, Any]:
@@ -43,8 +33,8 @@ def _padding(op: Operation, axes: list[int]) -> dict[str, Any]:
         raise NotExpressible(f"MIL has no equivalent of padding style {style}")
     if style != "EXPLICIT":
         return {"pad_type": _STYLES[style]}
-    pairs = [int(v) for v in op.attributes["padding"]]
-    return {"pad_type": "custom", "pad": [pairs[2 * axis + end] for axis in axes for end in (0, 1)]}
+    pairs = zip(*explicit_padding(op, axes), strict=True)
+    return {"pad_type": "custom", "pad": [side for pair in pairs for side in pair]}
 
 
 def _weight(w: Writer, x: Var, permutation: list[int]) -> Any:
@@ -60,13 +50,13 @@ def _weight(w: Writer, x: Var, permutation: list[int]) -> Any:
 def convolution(w: Writer, op: Operation) -> Var:
     """Export a 2-D or 3-D convolution as MIL's conv."""
     count = 2 if op.kind == "convolution2d" else 3
-    source, axes = _to_front(_layout(op, count)), list(range(count))
-    weight = _weight(w, w[op.inputs[1]], _to_front(str(op.attributes["weights_layout"])))
+    source, axes = channels_first(layout_of(op, count)), list(range(count))
+    weight = _weight(w, w[op.inputs[1]], channels_first(str(op.attributes["weights_layout"])))
     y = w.mb.conv(
-        x=w.turned(w[op.inputs[0]], source), weight=weight, strides=_ints(op, "strides", axes),
-        dilations=_ints(op, "dilations", axes), groups=int(op.attributes["groups"]), **_padding(op, axes),
+        x=w.turned(w[op.inputs[0]], source), weight=weight, strides=ints_of(op, "strides", axes),
+        dilations=ints_of(op, "dilations", axes), groups=int(op.attributes["groups"]), **_padding(op, axes),
     )  # fmt: skip
-    return w.turned(y, _back(source))
+    return w.turned(y, inverse(source))
 
 
 @writes("depthwise_convolution2d")
@@ -75,51 +65,44 @@ def depthwise(w: Writer, op: Operation) -> Var:
 
     Weights are reshaped from (h, w, C, M) to (C M, 1, h, w), where M is the number of filters per channel.
     """
-    source, layout = _to_front(_layout(op, 2)), str(op.attributes["weights_layout"])
+    source, layout = channels_first(layout_of(op, 2)), str(op.attributes["weights_layout"])
     channels, height, width = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
     numbers = w.known(w.turned(w[op.inputs[1]], [layout.index(letter) for letter in "IOHW"]), "the weights")
     y = w.mb.conv(
         x=w.turned(w[op.inputs[0]], source), weight=numbers.reshape(-1, 1, height, width), groups=channels,
-        strides=_ints(op, "strides", [0, 1]), dilations=_ints(op, "dilations", [0, 1]), **_padding(op, [0, 1]),
+        strides=ints_of(op, "strides", [0, 1]), dilations=ints_of(op, "dilations", [0, 1]), **_padding(op, [0, 1]),
     )  # fmt: skip
-    return w.turned(y, _back(source))
+    return w.turned(y, inverse(source))
 
 
 @writes("convolution_transpose2d", "convolution2d_data_gradient", "convolution3d_data_gradient")
 def transposed(w: Writer, op: Operation) -> Var:
     """Export a transposed convolution as MIL's conv_transpose, cropped or zero-padded to the requested output size."""
     count = 3 if op.kind.startswith("convolution3d") else 2
-    source, order = _to_front(_layout(op, count)), _to_front(str(op.attributes["weights_layout"]))
+    source, order = channels_first(layout_of(op, count)), channels_first(str(op.attributes["weights_layout"]))
     axes = list(range(count))
-    strides, dilations = _ints(op, "strides", axes), _ints(op, "dilations", axes)
+    strides, dilations = ints_of(op, "strides", axes), ints_of(op, "dilations", axes)
     weight = w.known(w.turned(w[op.inputs[1]], order), "the weights")
     given = [required_shape(op.inputs[0])[axis] for axis in source[2:]]
     wanted = [required_shape(op.outputs[0])[axis] for axis in source[2:]]
     if min(*given, *wanted) < 0:
         raise NotExpressible("the spatial sizes of the input and output must be known")
-    style = str(op.attributes["padding_style"])
-    stated = _padding(op, axes).get("pad", [0] * (2 * count))
-    pads, behind = [], []
-    for i in axes:
-        full = (given[i] - 1) * strides[i] + (weight.shape[2 + i] - 1) * dilations[i] + 1
-        total = max(full - wanted[i], 0)
-        before = {"TF_SAME": total // 2, "ONNX_SAME_LOWER": total - total // 2}.get(style, stated[2 * i])
-        after = full - before - wanted[i]
-        pads += [before, max(after, 0)]
-        behind.append(max(-after, 0))
+    _padding(op, axes)
+    before, after, behind = transposed_ends(op, given, wanted, weight.shape[2:])
+    pads = [side for pair in zip(before, after, strict=True) for side in pair]
     y = w.mb.conv_transpose(
         x=w.turned(w[op.inputs[0]], source), weight=np.ascontiguousarray(weight), strides=strides, dilations=dilations,
         groups=int(op.attributes["groups"]), pad_type="custom", pad=pads,
     )  # fmt: skip
     if any(behind):
         y = w.mb.pad(x=y, pad=[v for n in behind for v in (0, n)], constant_val=w.number(0, op.inputs[0].dtype))
-    return w.turned(y, _back(source))
+    return w.turned(y, inverse(source))
 
 
 def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
-    if any(step != 1 for step in _ints(op, "dilations", axes)):
+    if any(step != 1 for step in ints_of(op, "dilations", axes)):
         raise NotExpressible("MIL's pooling supports only dilations of 1, but this operation uses larger dilations")
-    how = {"kernel_sizes": _ints(op, "kernel", axes), "strides": _ints(op, "strides", axes), **_padding(op, axes)}
+    how = {"kernel_sizes": ints_of(op, "kernel", axes), "strides": ints_of(op, "strides", axes), **_padding(op, axes)}
     ceil = bool(op.attributes["ceil_mode"]) and how["pad_type"] in ("valid", "custom")
     if ceil:
         how["ceil_mode"] = True
@@ -136,43 +119,39 @@ def _pool(w: Writer, op: Operation, x: Var, axes: list[int]) -> Var:
 @writes("max_pooling2d", "avg_pooling2d")
 def pooling2d(w: Writer, op: Operation) -> Var:
     """Export 2-D pooling as MIL's max_pool or avg_pool."""
-    source = _to_front(_layout(op, 2))
-    return w.turned(_pool(w, op, w.turned(w[op.inputs[0]], source), [0, 1]), _back(source))
+    source = channels_first(layout_of(op, 2))
+    return w.turned(_pool(w, op, w.turned(w[op.inputs[0]], source), [0, 1]), inverse(source))
 
 
 @writes("max_pooling4d", "avg_pooling4d")
 def pooling4d(w: Writer, op: Operation) -> Var:
     """Export pooling over up to three of the last four axes. An axis that is not pooled becomes MIL's channel axis."""
     rank = len(required_shape(op.inputs[0]))
-    kernel, strides, padding = (_ints(op, key, list(range(n))) for key, n in (("kernel", 4), ("strides", 4),
-                                                                             ("padding", 8)))  # fmt: skip
-    still = [i for i in range(4) if kernel[i] == strides[i] == 1 and not any(padding[2 * i : 2 * i + 2])]
-    if rank not in (4, 5) or not still:
+    found = pooled_axes(op)
+    if found is None:
         raise NotExpressible(
             "MIL's pooling supports at most three spatial axes, so one of the four axes must not be pooled and the "
             f"rank must be 4 or 5, got rank {rank}"
         )
-    channel = still[-1]
-    kept = [i for i in range(4) if i != channel]
+    kept, forth = found
     x = w[op.inputs[0]] if rank == 5 else w.spread(w[op.inputs[0]], [0])
-    forth = [0, 1 + channel, *(1 + i for i in kept)]
-    y = w.turned(_pool(w, op, w.turned(x, forth), kept), _back(forth))
+    y = w.turned(_pool(w, op, w.turned(x, forth), kept), inverse(forth))
     return y if rank == 5 else w.mb.squeeze(x=y, axes=[0])
 
 
 @writes("im_to_col")
 def im_to_col(w: Writer, op: Operation) -> Var:
     """Export im_to_col as MIL's conv with one-hot weights that each select one element of the window."""
-    source, dtype = _to_front(_layout(op, 2)), op.inputs[0].dtype
+    source, dtype = channels_first(layout_of(op, 2)), op.inputs[0].dtype
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1:
         raise NotExpressible("the number of channels is dynamic or zero, but im_to_col needs a static, positive number")
-    height, width = _ints(op, "kernel", [0, 1])
+    height, width = ints_of(op, "kernel", [0, 1])
     taps = height * width
     pick = np.tile(np.eye(taps, dtype=dtype.numpy).reshape(taps, 1, height, width), (channels, 1, 1, 1))
     columns = w.mb.conv(
-        x=w.turned(w[op.inputs[0]], source), weight=pick, groups=channels, strides=_ints(op, "strides", [0, 1]),
-        dilations=_ints(op, "dilations", [0, 1]), pad_type="custom", pad=[int(v) for v in op.attributes["padding"]],
+        x=w.turned(w[op.inputs[0]], source), weight=pick, groups=channels, strides=ints_of(op, "strides", [0, 1]),
+        dilations=ints_of(op, "dilations", [0, 1]), pad_type="custom", pad=[int(v) for v in op.attributes["padding"]],
     )  # fmt: skip
     columns = w.mb.reshape(x=columns, shape=[0, channels, taps, -1])
     if str(op.attributes["data_layout"]) == "NCHW":
@@ -183,13 +162,13 @@ def im_to_col(w: Writer, op: Operation) -> Var:
 @writes("col_to_im")
 def col_to_im(w: Writer, op: Operation) -> Var:
     """Export col_to_im as MIL's conv_transpose with one-hot weights that each place one element of the window."""
-    source, shape = _to_front(_layout(op, 2)), required_shape(op.outputs[0])
+    source, shape = channels_first(layout_of(op, 2)), required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])
     if min(channels, *size) < 1:
         raise NotExpressible(
             f"col_to_im needs a static, positive image size and number of channels, got {[channels, *size]}"
         )
-    kernel, strides, dilations = (_ints(op, key, [0, 1]) for key in ("kernel", "strides", "dilations"))
+    kernel, strides, dilations = (ints_of(op, key, [0, 1]) for key in ("kernel", "strides", "dilations"))
     pads, taps = [int(v) for v in op.attributes["padding"]], kernel[0] * kernel[1]
     room = [size[i] + pads[2 * i] + pads[2 * i + 1] - (kernel[i] - 1) * dilations[i] - 1 for i in (0, 1)]
     places = [n // stride + 1 for n, stride in zip(room, strides, strict=True)]
@@ -207,4 +186,4 @@ def col_to_im(w: Writer, op: Operation) -> Var:
     if any(outside):
         zero = w.number(0, op.inputs[0].dtype)
         images = w.mb.pad(x=images, pad=[0, outside[0], 0, outside[1]], constant_val=zero)
-    return w.turned(w.mb.reshape(x=images, shape=[-1, channels, *size]), _back(source))
+    return w.turned(w.mb.reshape(x=images, shape=[-1, channels, *size]), inverse(source))

@@ -9,32 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import Operation, Tensor
+from ..._core import Operation
 from ...interchange.export import NotExpressible, required_shape
+from ...interchange.recurrent import RecurrentOperation
+from ...interchange.renames import names
 from ._writer import Var, Writer, writes
 
-_NAMES = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "hard_sigmoid": "sigmoid_hard", "none": "linear"}
+_NAMES = names("mil", "gate activation")
 
 
-class _Layer:
+class _Layer(RecurrentOperation):
     """A recurrent operation with its operands converted to MIL's conventions.
 
     The weights are constants, and each direction of a bidirectional layer has its own.
     """
 
-    def __init__(self, w: Writer, op: Operation, order: list[int], optional: list[str]) -> None:
-        self.w, self.op, self.order = w, op, order
-        a, operands = op.attributes, iter(op.inputs)
-        self.source, recurrent = next(operands), next(operands)
-        self.given: dict[str, Tensor] = {key: next(operands) for key in optional if a[f"has_{key}"]}
-        if "mask" in self.given or a["training"]:
+    def __init__(self, w: Writer, op: Operation) -> None:
+        super().__init__(op, "mil")
+        self.w = w
+        if "mask" in self.given or op.attributes["training"]:
             raise NotExpressible(
                 "the layer has a mask per time step or returns its gates for training: remove the mask and export the "
                 "model in inference mode"
             )
-        self.directions, self.hidden = 2 if a["bidirectional"] else 1, required_shape(recurrent)[-1]
-        self.recurrent = w.known(w[recurrent], "the weights").reshape(self.directions, -1, self.hidden)
-        self.rows = self.recurrent.shape[1]
+        self.of_state = w.known(w[self.recurrent], "the weights").reshape(self.directions, -1, self.hidden)
+        self.rows = self.of_state.shape[1]
 
     def ordered(self, x: np.ndarray) -> np.ndarray:
         """Reorder the gates along the first axis from mpsgraph's order to MIL's."""
@@ -55,8 +54,8 @@ class _Layer:
             inner = whole.reshape(self.directions, self.rows, -1)[i]
         # The layer's input already contains the products with the input weights, so these weights are the identity.
         else:
-            inner = np.eye(self.directions * self.rows, dtype=self.recurrent.dtype)[i * self.rows : (i + 1) * self.rows]
-        result = {f"weight_ih{back}": self.ordered(inner), f"weight_hh{back}": self.ordered(self.recurrent[i])}
+            inner = np.eye(self.directions * self.rows, dtype=self.of_state.dtype)[i * self.rows : (i + 1) * self.rows]
+        result = {f"weight_ih{back}": self.ordered(inner), f"weight_hh{back}": self.ordered(self.of_state[i])}
         bias = self.part("bias", i)
         return result if bias is None else {**result, f"bias{back}": self.ordered(bias)}
 
@@ -80,10 +79,7 @@ def _activations(op: Operation, *keys: str) -> list[str]:
 def lstm(w: Writer, op: Operation) -> Var:
     """Export an LSTM layer as MIL's lstm, which returns all hidden states but only the last cell state."""
     a = op.attributes
-    optional = ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"]
-    # mpsgraph's gate order is input, forget, cell, output or, with forget_gate_last, input, cell, forget, output. MIL's
-    # order is input, forget, output, cell.
-    layer = _Layer(w, op, [0, 2, 3, 1] if a["forget_gate_last"] else [0, 1, 3, 2], optional)
+    layer = _Layer(w, op)
     if "peephole" in layer.given:
         raise NotExpressible("MIL's lstm defines peepholes differently from mpsgraph: use an LSTM without peepholes")
     if a["produce_cell"]:
@@ -100,7 +96,7 @@ def lstm(w: Writer, op: Operation) -> Var:
     return w.mb.lstm(
         x=w[layer.source], initial_h=layer.state("initial_state", width),
         initial_c=layer.state("initial_cell", width), **weights, output_sequence=True,
-        direction="bidirectional" if both else "reverse" if a["reverse"] else "forward",
+        direction=layer.direction,
         recurrent_activation=gates[0], cell_activation=cell, activation=outer,
     )[0]  # fmt: skip
 
@@ -109,8 +105,7 @@ def _each_way(layer: _Layer, run: Any) -> Var:
     """Export each direction of a layer by a call of `run`, and concatenate the results."""
     w = layer.w
     if layer.directions == 1:
-        way = "reverse" if layer.op.attributes["reverse"] else "forward"
-        return run(0, way, layer.state("initial_state", layer.hidden))
+        return run(0, layer.direction, layer.state("initial_state", layer.hidden))
     whole = layer.state("initial_state", 2 * layer.hidden)
     if isinstance(whole, np.ndarray):
         states = list(np.split(whole, 2, 1))
@@ -127,10 +122,7 @@ def gru(w: Writer, op: Operation) -> Var:
     The reset gate is applied before the recurrent matmul or, with reset_after, after it, which needs target iOS18.
     """
     a = op.attributes
-    optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
-    # mpsgraph's gate order is update, reset, output or, with reset_gate_first, reset, update, output. MIL's order is
-    # reset, output, update.
-    layer = _Layer(w, op, [0, 2, 1] if a["reset_gate_first"] else [1, 2, 0], optional)
+    layer = _Layer(w, op)
     inner, other, outer = _activations(op, *(f"{gate}_gate_activation" for gate in ("update", "reset", "output")))
     if a["flip_z"] or inner != other:
         raise NotExpressible("MIL's gru supports neither a flipped update gate (flip_z) nor different gate activations")
@@ -141,7 +133,7 @@ def gru(w: Writer, op: Operation) -> Var:
         operands = layer.weights(i)
         if a["reset_after"]:  # With reset_after, MIL has separate biases for the input and the state.
             own, hidden = layer.part("secondary_bias", i), layer.hidden
-            zeros = np.zeros(3 * hidden, layer.recurrent.dtype)
+            zeros = np.zeros(3 * hidden, layer.of_state.dtype)
             seen = zeros if own is None else layer.ordered(np.concatenate([zeros[: 2 * hidden], own]))
             operands |= {"input_bias": operands.get("bias", zeros), "bias": seen, "reset_after": True}
         return w.mb.gru(
@@ -155,7 +147,7 @@ def gru(w: Writer, op: Operation) -> Var:
 @writes("single_gate_rnn")
 def rnn(w: Writer, op: Operation) -> Var:
     """Export a recurrent layer with a single gate as MIL's rnn."""
-    layer = _Layer(w, op, [0], ["input_weight", "bias", "initial_state", "mask"])
+    layer = _Layer(w, op)
     (outer,) = _activations(op, "activation")
 
     def run(i: int, way: str, state: Var) -> Var:

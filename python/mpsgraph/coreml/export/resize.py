@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible, known_array, required_shape
+from ...interchange.renames import names
 from ._writer import Var, Writer, writes
 
 _ROUNDED = ("round_prefer_ceil", "round_prefer_floor")
@@ -70,8 +71,7 @@ def _require_floor(op: Operation, centred: bool, old: list[int], new: list[int])
         )
 
 
-_OUTSIDE = {"zero": "constant", "constant": "constant", "clamp_to_edge": "border", "reflect": "reflection",
-            "symmetric": "symmetric"}  # fmt: skip
+_OUTSIDE = {"zero": "constant", **names("mil", "sampling padding")}
 
 
 @writes("sample_grid")

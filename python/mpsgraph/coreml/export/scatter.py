@@ -12,9 +12,10 @@ import numpy as np
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible, known_array, required_shape
+from ...interchange.renames import names
 from ._writer import Var, Writer, type_name, writes
 
-_MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", "max": "max", "set": "update"}
+_MODES = names("mil", "scatter mode")
 
 
 def _placed(w: Writer, op: Operation, axis: int, scatter: Callable[[Var, Var, Var], Var]) -> Var:

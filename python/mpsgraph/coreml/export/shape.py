@@ -8,9 +8,10 @@ import numpy as np
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible, attribute, axis_of, known_array, required_shape
+from ...interchange.renames import names
 from ._writer import Var, Writer, type_name, writes
 
-_MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "replicate"}
+_MODES = {"zero": "constant", **names("mil", "padding mode")}
 
 
 @writes("reshape")

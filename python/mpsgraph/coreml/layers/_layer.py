@@ -15,9 +15,8 @@ import numpy as np
 from ..._core import Tensor, float32, int32
 from ...errors import GraphError
 from ...interchange.data_dependent import DataDependent
-from ...interchange.node_view import NodeView
+from ...interchange.node_view import SizedNode
 from ...interchange.registry import Registry
-from ...numpy._sizes import Sizes
 from .._operation import Call, Import, Value, mil
 from .._values import Fixed
 from .._wire import Message
@@ -39,7 +38,7 @@ def known_layers() -> list[str]:
     return layer.known()
 
 
-class Layer(NodeView, Sizes):
+class Layer(SizedNode):
     """A neural-network layer, as passed to its translation function: parameters, operands, and the target graph."""
 
     prefix = "layer "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core import Tensor
+from ...interchange.renames import between
 from .._values import Fixed
 from .._wire import Message
 from ._layer import Layer, layer
@@ -202,7 +203,7 @@ def crop(n: Layer) -> Tensor:
     return y
 
 
-_EDGES = {"constant": "constant", "reflection": "reflect", "replication": "replicate"}
+_EDGES = between("layer", "mil", "padding mode")
 
 
 @layer("padding")

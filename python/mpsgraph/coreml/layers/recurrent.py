@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..._core import Tensor
+from ...interchange.renames import between
 from .._values import Fixed
 from .._wire import Message
 from ._layer import Layer, layer
 
-_ACTIVATIONS = {"linear": "linear", "ReLU": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "sigmoidHard": "sigmoid_hard"}
+_ACTIVATIONS = between("layer", "mil", "gate activation")
 _CELL_LIMIT = 50.0  # Core ML's default clipping threshold of LSTM cells.
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..._core import Tensor, int32
+from ...interchange.renames import options
 from .._operation import Call, Results, mil
 
-_MODES = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "min": "min", "max": "max", "update": "set"}
+_MODES = options("mil", "scatter mode")
 
 
 def _indices(call: Call, x: Tensor, axis: int) -> Tensor:

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..._core import Tensor
+from ...interchange.windows import pooled
 from .._operation import Call, Results, mil
-from .convolutions import like_before, padding_of, pairs_of, planar, steps
+from .convolutions import window_of
 
 
 def _pooled(call: Call, x: Tensor, plane: Any, space: Any, **more: Any) -> Tensor:
     """Apply a pooling method over as many spatial axes as there are kernel sizes."""
     kernel = call.ints("kernel_sizes")
-    count = len(kernel)
-    if count != call.rank(x) - 2:
-        call.refuse(f"kernel_sizes must have one entry per spatial axis of x {x.shape}, got {count}")
-    strides = call.ints("strides", [1] * count)
-    ceil, padding = call.flag("ceil_mode", False), padding_of(call, count)
-    how: dict[str, Any] = {"ceil_mode": ceil, **more}
-    if count == 3:
-        wide = padding if isinstance(padding, str) else ((0, 0), *padding)
-        made: Tensor = space(x, (1, *kernel), (1, *strides), padding=wide, **how)
-        return made
-    if count > 3:
-        call.refuse(f"1 to 3 spatial axes are supported, got {count}")
-    lead = [1] if count == 1 else []
-    y = plane(planar(call, x), [*lead, *kernel], [*lead, *strides], padding=padding, data_layout="NCHW", **how)
-    return like_before(call, y, count)
+    if len(kernel) != call.rank(x) - 2:
+        call.refuse(f"kernel_sizes must have one entry per spatial axis of x {x.shape}, got {len(kernel)}")
+    window = window_of(call, kernel)
+    y: Tensor = pooled(call, x, window, plane, space, ceil_mode=call.flag("ceil_mode", False), **more)
+    return y
 
 
 @mil("max_pool")
@@ -52,10 +44,9 @@ def _require_whole_windows(call: Call) -> None:
 
     Core ML does not specify whether elements past the padding count in the average.
     """
-    x, kernel = call.tensor("x"), call.ints("kernel_sizes")
-    strides, pairs = steps(call, "strides", len(kernel))[-len(kernel) :], pairs_of(call, len(kernel))
-    for i, (k, s, (b, a)) in enumerate(zip(kernel, strides, pairs, strict=True)):
-        if (call.size(x, 2 + i) + b + a - k) % s:
+    window = window_of(call, call.ints("kernel_sizes"))
+    for i, (span, s, b, a) in enumerate(zip(window.kernel, window.strides, window.before, window.after, strict=True)):
+        if (call.size(call.tensor("x"), 2 + i) + b + a - span) % s:
             call.refuse(
                 "ceil_mode with padding counted in the average is supported only if no window extends past the padding"
             )
@@ -70,9 +61,5 @@ def l2_pool(call: Call) -> Results:
     g = call.g
     if call.flag("ceil_mode", False):
         _require_whole_windows(call)
-    count = 1
-    for k in call.ints("kernel_sizes"):
-        count *= k
-    return call.widely(
-        call.tensor("x"), lambda x: g.square_root(g.multiplication(_mean(call, g.square(x), True), float(count)))
-    )
+    count = float(math.prod(call.ints("kernel_sizes")))
+    return call.widely(call.tensor("x"), lambda x: g.square_root(_mean(call, g.square(x), True) * count))

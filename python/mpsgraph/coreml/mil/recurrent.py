@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core import Tensor
+from ...interchange.recurrent import reordering
+from ...interchange.renames import options
 from .._operation import Call, Results, mil
 
-_ACTIVATIONS = {"tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "sigmoid_hard": "hard_sigmoid", "linear": "none"}
-_LSTM, _GRU, _RNN = (0, 1, 3, 2), (2, 0, 1), (0,)  # The MIL gate index of each mpsgraph gate.
+_ACTIVATIONS = options("mil", "gate activation")
 
 
 def _activation(call: Call, name: str, default: str) -> str:
@@ -23,15 +24,16 @@ def _activation(call: Call, name: str, default: str) -> str:
     return _ACTIVATIONS[found]
 
 
-def ordered(call: Call, x: Tensor, order: tuple[int, ...]) -> Tensor:
+def ordered(call: Call, x: Tensor, kind: str) -> Tensor:
     """Reorder the gates of a weight or bias along its first axis from MIL's order to mpsgraph's."""
-    if order == tuple(sorted(order)):
+    order = reordering(kind, "mil", "graph")
+    if len(order) == 1:
         return x
     gates = call.g.split(x, len(order), 0)
     return call.g.concat([gates[i] for i in order], 0)
 
 
-def _operands(call: Call, order: tuple[int, ...], both: bool) -> dict[str, Any]:
+def _operands(call: Call, kind: str, both: bool) -> dict[str, Any]:
     """Return the layer's weights and biases in mpsgraph's order of gates, with both directions concatenated."""
     g, result = call.g, dict[str, Any]()
     for ours, theirs in (("input_weight", "weight_ih"), ("recurrent_weight", "weight_hh"), ("bias", "bias")):
@@ -39,9 +41,9 @@ def _operands(call: Call, order: tuple[int, ...], both: bool) -> dict[str, Any]:
             if both and call.has("bias_back"):
                 call.refuse("a bias must be given for both directions or neither")
             continue
-        parts = [ordered(call, call.weight(theirs), order)]
+        parts = [ordered(call, call.weight(theirs), kind)]
         if both:
-            parts.append(ordered(call, call.weight(f"{theirs}_back"), order))
+            parts.append(ordered(call, call.weight(f"{theirs}_back"), kind))
         stacked = both and ours == "recurrent_weight"
         result[ours] = g.stack(parts, 0) if stacked else g.concat(parts, 0) if both else parts[0]
     return result
@@ -80,7 +82,7 @@ def lstm(call: Call) -> Results:
     gates = _activation(call, "recurrent_activation", "sigmoid")
     made = call.g.lstm(
         call.tensor("x"),
-        **_operands(call, _LSTM, direction == "bidirectional"),
+        **_operands(call, "lstm", direction == "bidirectional"),
         initial_state=call.tensor("initial_h"),
         initial_cell=call.tensor("initial_c"),
         reverse=direction == "reverse",
@@ -100,10 +102,10 @@ def gru(call: Call) -> Results:
     """Translate gru. With reset_after, the layer has separate biases for the input and the state, as in PyTorch."""
     g, direction, after = call.g, _direction(call, "forward", "reverse"), call.flag("reset_after", False)
     gates = _activation(call, "recurrent_activation", "sigmoid")
-    operands = _operands(call, _GRU, False)
+    operands = _operands(call, "gru", False)
     more = call.optional_weight("input_bias")
     if more is not None:
-        more = ordered(call, more, _GRU)
+        more = ordered(call, more, "gru")
     if after and "bias" in operands:
         update, reset, output = g.split(operands.pop("bias"), 3, 0)
         operands["secondary_bias"] = output
@@ -129,7 +131,7 @@ def rnn(call: Call) -> Results:
     direction = _direction(call, "forward", "reverse")
     (history,) = call.g.single_gate_rnn(
         call.tensor("x"),
-        **_operands(call, _RNN, False),
+        **_operands(call, "single_gate_rnn", False),
         initial_state=call.tensor("initial_h"),
         activation=_activation(call, "activation", "tanh"),
         reverse=direction == "reverse",

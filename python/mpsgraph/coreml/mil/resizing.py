@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Tensor, float32
+from ...interchange.renames import options
 from .._operation import Call, Results, mil
 
 _ALIGNED = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS")
@@ -140,7 +141,7 @@ def crop(call: Call) -> Results:
     return y
 
 
-_OUTSIDE = {"border": "clamp_to_edge", "reflection": "reflect", "symmetric": "symmetric", "constant": "constant"}
+_OUTSIDE = options("mil", "sampling padding")
 
 
 def _sampled(call: Call, x: Tensor, places: Tensor, normalized: bool) -> Tensor:

@@ -7,6 +7,7 @@ import numpy as np
 from ..._core import Tensor, int32
 from ...errors import ShapeError
 from ...interchange.data_dependent import DataDependent
+from ...interchange.renames import options
 from .._operation import Call, Results, TensorList, mil
 
 
@@ -147,7 +148,7 @@ def range_1d(call: Call) -> Results:
     return g.addition(start, g.multiplication(places, step))
 
 
-_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "clamp_to_edge"}
+_MODES = options("mil", "padding mode")
 
 
 @mil("pad")

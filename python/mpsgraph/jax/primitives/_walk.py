@@ -88,6 +88,8 @@ class Builder:
         avals = [v.aval for v in equation.outvars]
         said = Equation(self.g, name, [v.aval for v in equation.invars], avals, self.build)
         try:
+            if avals and all(0 in shape_of(aval) for aval in avals):  # Nothing is to be computed.
+                return [said.constant(0, dtype_of(aval.dtype), shape_of(aval)) for aval in avals]
             if function is None:
                 raise UnsupportedError(f"primitive {name} is not supported by mpsgraph")
             found = function(said, *operands, **equation.params)

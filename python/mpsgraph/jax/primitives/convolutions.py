@@ -7,8 +7,8 @@ and a convolution whose kernel is larger than its result is the gradient with re
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from ..._core import Tensor
@@ -34,7 +34,7 @@ def conv_general_dilated(
 ) -> Tensor:
     g = equation.g
     x, weights = (converted(equation, v, equation.dtype) for v in (x, weights))
-    if 0 in equation.shape or 0 in shape(x) or 0 in shape(weights):
+    if 0 in shape(x) or 0 in shape(weights):
         return equation.constant(0, equation.dtype, equation.shape)
     numbers = dimension_numbers
     lhs, rhs, out = ([int(a) for a in spec] for spec in (numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec))
@@ -171,7 +171,7 @@ class _Convolution:
         window, channels, outputs = shape(weights)[:spatial], shape(x)[-1], shape(weights)[-1]
         batch, count = shape(x)[0], math.prod(self.sizes)
         total: Tensor | None = None
-        for tap in _places(window):
+        for tap in itertools.product(*map(range, window)):
             starts = [t * d for t, d in zip(tap, self.after, strict=True)]
             ends = [s + (n - 1) * t + 1 for s, n, t in zip(starts, self.sizes, self.strides, strict=True)]
             part = sliced(self.equation, x, [0, *starts, 0], [batch, *ends, channels], [1, *self.strides, 1])
@@ -182,11 +182,3 @@ class _Convolution:
             total = product if total is None else g.addition(total, product)
         assert total is not None
         return g.reshape(g.transpose(total, [1, 0, 2]), [batch, *self.sizes, outputs])
-
-
-def _places(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the indices of all filter taps of a window, in row-major order."""
-    places: list[tuple[int, ...]] = [()]
-    for size in sizes:
-        places = [(*place, step) for place in places for step in range(size)]
-    return places

@@ -8,7 +8,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from ..._core import Tensor
-from ._table import Equation, primitive, shape
+from ._table import Equation, primitive
 
 
 @primitive.rows({
@@ -19,7 +19,7 @@ def running(equation: Equation, how: tuple[str, Any], x: Tensor, *, axis: int, r
     method, function = how
     if function in (lax.max, lax.min) and (x.dtype.is_complex or x.dtype.name == "bool"):
         return equation.traced(lambda v: lax.associative_scan(function, v, reverse=reverse, axis=axis), x)
-    return x if 0 in shape(x) else getattr(equation.g, method)(x, axis, reverse=reverse)  # type: ignore[no-any-return]
+    return getattr(equation.g, method)(x, axis, reverse=reverse)  # type: ignore[no-any-return]
 
 
 @primitive("cumlogsumexp")

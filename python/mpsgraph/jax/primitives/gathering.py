@@ -45,8 +45,6 @@ def dynamic_slice(equation: Equation, x: Tensor, *starts: Tensor, slice_sizes: A
     sizes = [*(int(size) for size in slice_sizes), *equation.words]
     if not sizes or tuple(sizes) == shape(x):
         return x
-    if 0 in sizes:
-        return equation.constant(0, x.dtype, sizes)
     return equation.g.slice(x, _starts(equation, starts, shape(x), sizes), sizes=sizes)
 
 
@@ -145,8 +143,6 @@ def gather(
     **_: Any,
 ) -> Tensor:
     g, numbers = equation.g, dimension_numbers
-    if 0 in equation.shape:
-        return equation.constant(0, x.dtype, equation.shape)
     taken = [*(int(size) for size in slice_sizes), *equation.words]
     fill = lax.GatherScatterMode.from_any(mode) == DROP
     batch, collapsed = _axes(numbers.operand_batching_dims), _axes(numbers.collapsed_slice_dims)

@@ -24,9 +24,9 @@ def dot_general(equation: Equation, x: Tensor, y: Tensor, *, dimension_numbers: 
     batch = [shape(x)[axis] for axis in batch_x]
     rows, columns = [shape(x)[axis] for axis in free_x], [shape(y)[axis] for axis in free_y]
     inner = math.prod(shape(x)[axis] for axis in over_x)
-    if inner == 0 or 0 in equation.shape:
+    if inner == 0:
         return equation.constant(0, equation.dtype, equation.shape)
     lead = [math.prod(batch)] if batch else []
     left = g.reshape(transposed(equation, x, [*batch_x, *free_x, *over_x]), [*lead, math.prod(rows), inner])
     right = g.reshape(transposed(equation, y, [*batch_y, *over_y, *free_y]), [*lead, inner, math.prod(columns)])
-    return g.reshape(g.matrix_multiplication(left, right), equation.shape)
+    return g.matrix_multiplication(left, right)

@@ -80,8 +80,7 @@ def _reduced(equation: Equation, x: Tensor, axes: Any, method: str, neutral: Any
         return x
     if 0 in shape(x):
         return equation.constant(neutral, x.dtype, equation.shape)
-    result: Tensor = equation.g.reshape(getattr(equation.g, method)(x, _axes(axes)), equation.shape)
-    return result
+    return getattr(equation.g, method)(x, _axes(axes))  # type: ignore[no-any-return]
 
 
 @primitive.rows({"reduce_sum": ("reduction_sum", 0), "reduce_prod": ("reduction_product", 1)})
@@ -103,7 +102,7 @@ def reduce_extremum(equation: Equation, largest: bool, x: Tensor, *, axes: Any, 
 def _by_halves(equation: Equation, x: Tensor, axes: Any, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     for axis in _axes(axes):
         (x,) = halved(equation, lambda left, right: [function(left[0], right[0])], [x], axis)
-    return equation.g.reshape(x, equation.shape)
+    return x
 
 
 @primitive.rows({"reduce_and": "and", "reduce_or": "or", "reduce_xor": "xor"})
@@ -135,4 +134,4 @@ def arg_extremum(
         found = g.select(g.reduction_or(nan, axis), first, best)
     else:
         found = place_of(x, axis)
-    return g.reshape(equation.cast(found, dtype_of(index_dtype)), equation.shape)
+    return equation.cast(found, dtype_of(index_dtype))

@@ -31,8 +31,8 @@ def reshape(equation: Equation, x: Tensor, *_: Tensor, dimensions: Any = None, *
 
 
 @primitive("squeeze", "expand_dims")
-def squeeze(equation: Equation, x: Tensor, *_: Tensor, **__: Any) -> Tensor:
-    return equation.g.reshape(x, equation.shape)
+def squeeze(_: Equation, x: Tensor, *__: Tensor, **___: Any) -> Tensor:
+    return x  # Every result is reshaped to the shape that JAX expects.
 
 
 @primitive("transpose")
@@ -80,8 +80,7 @@ def stack(equation: Equation, *operands: Tensor, axis: int = 0, **_: Any) -> Ten
 
 @primitive("unstack")
 def unstack(equation: Equation, x: Tensor, *, axis: int = 0, **_: Any) -> list[Tensor]:
-    sizes = [s for place, s in enumerate(shape(x)) if place != axis]
-    return [equation.g.reshape(part, sizes) for part in equation.g.split(x, [1] * shape(x)[axis], axis)]
+    return equation.g.split(x, [1] * shape(x)[axis], axis)
 
 
 @primitive("split")

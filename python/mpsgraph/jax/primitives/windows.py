@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 from ..._core import Tensor
@@ -15,13 +16,6 @@ from ._table import Equation, highest, lowest, primitive, shape
 from .elementwise import extremum
 from .reductions import combination
 from .shapes import padded, sliced
-
-
-def _places(sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    places: list[tuple[int, ...]] = [()]
-    for size in sizes:
-        places = [(*place, step) for place in places for step in range(size)]
-    return places
 
 
 class _Window:
@@ -84,8 +78,6 @@ def _simple(
     equation: Equation, x: Tensor, neutral: Any, combine: Callable[[Tensor, Tensor], Tensor], **window: Any
 ) -> Tensor:
     windows = _Window(equation, **window)
-    if 0 in equation.shape:
-        return equation.constant(0, x.dtype, equation.shape)
     return windows.by_axes(windows.padded(x, equation.constant(neutral, x.dtype)), combine)
 
 
@@ -97,7 +89,7 @@ def _image_window(equation: Equation, x: Tensor, parameters: dict[str, Any]) -> 
     sizes, strides = parameters["window_dimensions"], parameters["window_strides"]
     pads, base = parameters["padding"], parameters.get("base_dilation") or (1,) * len(sizes)
     dilation = parameters.get("window_dilation") or (1,) * len(sizes)
-    if len(sizes) != 4 or not x.dtype.is_float or x.dtype.itemsize == 8 or 0 in equation.shape:
+    if len(sizes) != 4 or not x.dtype.is_float or x.dtype.itemsize == 8:
         return None
     outer = [sizes[0], sizes[3], strides[0], strides[3], dilation[0], dilation[3]]
     if any(v != 1 for v in outer) or any(v != 1 for v in base) or any(tuple(pads[a]) != (0, 0) for a in (0, 3)):
@@ -138,13 +130,11 @@ def reduce_window(
     """
     count = len(operands) // 2
     window = _Window(equation, **parameters)
-    if 0 in equation.shape:
-        return [equation.constant(0, x.dtype, equation.shape) for x in operands[:count]]
     combine = combination(equation, jaxpr, consts)
     wide = [window.padded(x, first) for x, first in zip(operands[:count], operands[count:], strict=True)]
     counts = window.counts(wide[0])
     found = [equation.g.broadcast_to(first, counts) for first in operands[count:]]
-    for place in _places(window.sizes):
+    for place in list(product(*map(range, window.sizes))):
         found = combine(found, [window.tap(x, place, counts) for x in wide])
     return found
 
@@ -164,7 +154,7 @@ def _chosen(
     counts = window.counts(wide)
     best: Tensor | None = None
     place_of_best: Tensor | None = None
-    places = _places(window.sizes)
+    places = list(product(*map(range, window.sizes)))
     for number, place in enumerate(places):
         tap = window.tap(wide, place, counts)
         if best is None or place_of_best is None:
@@ -229,8 +219,6 @@ def select_and_gather_add(
     """Translate select_and_gather_add, which returns the tangent at the position of each window's extremum."""
     g = equation.g
     window = _Window(equation, **parameters)
-    if 0 in equation.shape:
-        return equation.constant(0, tangents.dtype, equation.shape)
     counts, chosen = _chosen(equation, x, window, select_prim)
     zero = equation.constant(0, tangents.dtype)
     wide = window.padded(tangents, zero)

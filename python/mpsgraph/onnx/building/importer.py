@@ -15,9 +15,9 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from ..._core import DType, Tensor
-from ...errors import Error, GraphError, UnsupportedError
+from ...errors import GraphError, UnsupportedError
 from ...interchange.data_dependent import Trainable
-from ...interchange.importer import MALFORMED, Importer
+from ...interchange.importer import Importer
 from ..export import written_kinds
 from ..reading.files import Tensors, input_type, is_narrow
 from ..reading.functions import Functions
@@ -282,16 +282,11 @@ class NodeImporter(Importer):
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def _lower_nodes(self, nodes: Iterable[NodeProto]) -> None:
-        for proto in nodes:
-            self.count_node()
-            # Read each field once, because protobuf creates a new Python object for every access.
-            op, outputs = proto.op_type, proto.output[:]
-            place = described(op, proto.name, outputs)
-            try:
-                self.graph.place = place
-                self._name_results(op, outputs, self._lower(proto, op, outputs))
-            except (Error, *MALFORMED) as error:
-                raise self.named(place, error) from error
+        self.translate_all(nodes, _described, self._lower_node)
+
+    def _lower_node(self, proto: NodeProto) -> None:
+        op, outputs = proto.op_type, proto.output[:]
+        self._name_results(op, outputs, self._lower(proto, op, outputs))
 
     def _lower(self, proto: NodeProto, op: str, outputs: list[str]) -> Sequence[Value | None]:
         found = self._functions.find(proto.domain, op, proto.overload, self._opsets[-1])
@@ -392,6 +387,6 @@ class NodeImporter(Importer):
             self._first_visible.pop()
 
 
-def described(op: str, name: str, outputs: Sequence[str]) -> str:
+def _described(node: NodeProto) -> str:
     """Describe a node for messages by its operator and its name, or its first result if it has no name."""
-    return f"{op} '{name or next((o for o in outputs if o), '')}'"
+    return f"{node.op_type} '{node.name or next((output for output in node.output if output), '')}'"

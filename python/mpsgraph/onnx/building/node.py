@@ -24,9 +24,8 @@ from ..._core import DType, Tensor
 from ...errors import GraphError, ShapeError, UnsupportedError
 from ...graph import Graph
 from ...interchange.data_dependent import DataDependent, ValueOfLoop
-from ...interchange.node_view import NodeView
+from ...interchange.node_view import SizedNode
 from ...interchange.registry import Registry
-from ...numpy._sizes import Sizes
 from ..reading.files import dtype_of
 from ..reading.standard import REQUIRED
 
@@ -142,7 +141,7 @@ class Import(Protocol):
         """
 
 
-class Node(NodeView, Sizes):
+class Node(SizedNode):
     """A node of an ONNX model, as passed to its translation function: operands, attributes, and the target graph."""
 
     prefix = None

@@ -32,7 +32,7 @@ def write_operations(
     w.value_of, w.problems = value_of, problems
     _enter_users(w, operations)
     for operation in operations:
-        if all(w.is_named(tensor) for tensor in operation.outputs) and operation.outputs:
+        if all(w.has(tensor) for tensor in operation.outputs) and operation.outputs:
             continue
         try:
             names = _written(w, operation, value_of, prefix)

@@ -14,6 +14,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from ..._core import DType, Operation, Tensor
 from ...interchange.export import NotExpressible, known_array, required_shape
+from ...interchange.export import Writer as BaseWriter
 from ...interchange.registry import Registry
 from ..reading.files import type_of
 
@@ -59,15 +60,16 @@ def type_number(dtype: DType) -> int:
     return number
 
 
-class Writer:
+class Writer(BaseWriter[str]):
     """Collects the nodes of a graph or subgraph and maps tensors to their ONNX names."""
 
     def __init__(self, opset: int, outer: Writer | None = None) -> None:
+        super().__init__()
         self.opset, self._outer = opset, outer
         self.nodes: list[NodeProto] = []
         self.initializers: list[TensorProto] = outer.initializers if outer else []
-        self._names: dict[Tensor, str] = dict(outer._names) if outer else {}
-        self._used: set[str] = outer._used if outer else set()
+        if outer:
+            self._values, self._used = dict(outer._values), outer._used
         self._constants: dict[tuple[Any, ...], str] = outer._constants if outer else {}
         self.value_of: Callable[[Tensor], np.ndarray] | None = outer.value_of if outer else None
         self.problems: list[tuple[Operation, str]] = outer.problems if outer else []
@@ -83,30 +85,9 @@ class Writer:
 
     # --- names -----------------------------------------------------------------------------------------------------
 
-    def fresh(self, hint: str) -> str:
-        """Return an unused name: the hint, with a number appended if necessary."""
-        name, number = hint, 0
-        while name in self._used:
-            number += 1
-            name = f"{hint}_{number}"
-        self._used.add(name)
-        return name
-
     def name(self, tensor: Tensor) -> str:
         """Return the ONNX name of a tensor that has been written."""
-        return self._names[tensor]
-
-    def is_named(self, tensor: Tensor) -> bool:
-        """Return whether a graph tensor already has a name in the ONNX graph."""
-        return tensor in self._names
-
-    def give(self, tensor: Tensor, name: str) -> None:
-        """Record the ONNX name of a tensor."""
-        self._names[tensor] = name
-
-    def inputs(self, operation: Operation) -> list[str]:
-        """Return the ONNX names of an operation's operands."""
-        return [self.name(tensor) for tensor in operation.inputs]
+        return self[tensor]
 
     @property
     def is_branch(self) -> bool:

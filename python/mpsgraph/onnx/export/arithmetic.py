@@ -26,7 +26,7 @@ def same_meaning(w: Writer, name: str, op: Operation) -> str:
         raise NotExpressible(f"ONNX's {name} does not support {dtype}")
     if name == "Sqrt" and "int" in dtype:
         raise NotExpressible(f"ONNX's {name} supports only floating-point types, got {dtype}")
-    return w.add(name, *w.inputs(op))
+    return w.add(name, *w.all(op))
 
 
 @writes("minimum", "maximum")
@@ -34,7 +34,7 @@ def passing_over_nan(w: Writer, op: Operation) -> str:
     """Export a minimum or maximum that ignores NaN. ONNX's Min and Max cannot be used alone, because they propagate
     NaN.
     """
-    a, b = w.inputs(op)
+    a, b = w.all(op)
     plain = w.add("Min" if op.kind == "minimum" else "Max", a, b)
     if "int" in str(op.inputs[0].dtype):
         return plain
@@ -44,7 +44,7 @@ def passing_over_nan(w: Writer, op: Operation) -> str:
 @writes("clamp")
 def clamp(w: Writer, op: Operation) -> str:
     """Export clamping as Clip for scalar bounds, and as Max and Min for tensor bounds. NaN bounds are ignored."""
-    x, low, high = w.inputs(op)
+    x, low, high = w.all(op)
     scalar = op.inputs[1].shape == () and op.inputs[2].shape == ()
     constant = all(t.operation.kind == "constant" for t in op.inputs[1:])
     if scalar and constant:
@@ -63,7 +63,7 @@ def negated(w: Writer, op: Operation) -> str:
     opposite = {"not_equal": "Equal", "logical_nand": "And", "logical_nor": "Or", "logical_xnor": "Xor"}[op.kind]
     if opposite != "Equal" and str(op.inputs[0].dtype) != "bool":
         raise NotExpressible(f"ONNX's {opposite} supports only bool, got {op.inputs[0].dtype}")
-    return w.add("Not", w.add(opposite, *w.inputs(op)))
+    return w.add("Not", w.add(opposite, *w.all(op)))
 
 
 @writes("is_finite")
@@ -130,7 +130,7 @@ def modulo(w: Writer, op: Operation) -> str:
 
     For results with the sign of the divisor, ONNX supports only integers.
     """
-    a, b = w.inputs(op)
+    a, b = w.all(op)
     if op.kind == "modulo":
         return w.add("Mod", a, b, fmod=1)
     if "int" in str(op.inputs[0].dtype):
@@ -141,7 +141,7 @@ def modulo(w: Writer, op: Operation) -> str:
 @writes("division_no_nan")
 def division_no_nan(w: Writer, op: Operation) -> str:
     """Export a division whose result is 0 where the divisor is 0."""
-    a, b = w.inputs(op)
+    a, b = w.all(op)
     zero = w.number(0, op.inputs[0].dtype)
     return w.add("Where", w.add("Equal", b, zero), zero, w.add("Div", a, b))
 
@@ -151,7 +151,7 @@ def shift(w: Writer, op: Operation) -> str:
     """Export a bit shift as BitShift, which ONNX supports only for unsigned integers."""
     if not str(op.inputs[0].dtype).startswith("uint"):
         raise NotExpressible(f"ONNX's BitShift supports only unsigned integers, got {op.inputs[0].dtype}")
-    return w.add("BitShift", *w.inputs(op), direction="LEFT" if op.kind == "bitwise_left_shift" else "RIGHT")
+    return w.add("BitShift", *w.all(op), direction="LEFT" if op.kind == "bitwise_left_shift" else "RIGHT")
 
 
 @writes("leaky_relu")
@@ -166,13 +166,13 @@ def leaky_relu(w: Writer, op: Operation) -> str:
 @writes("softmax", "log_softmax")
 def softmax(w: Writer, op: Operation) -> str:
     """Export softmax along one axis, or its logarithm, as Softmax or LogSoftmax."""
-    return w.add("Softmax" if op.kind == "softmax" else "LogSoftmax", *w.inputs(op), axis=int(op.attributes["axis"]))
+    return w.add("Softmax" if op.kind == "softmax" else "LogSoftmax", *w.all(op), axis=int(op.attributes["axis"]))
 
 
 @writes("relu_gradient", "sigmoid_gradient")
 def activation_gradient(w: Writer, op: Operation) -> str:
     """Export the gradient of relu or sigmoid, which is the incoming gradient times the derivative."""
-    incoming, x = w.inputs(op)
+    incoming, x = w.all(op)
     dtype = op.inputs[1].dtype
     if op.kind == "relu_gradient":
         positive = w.add("Greater", x, w.number(0, dtype))
@@ -184,7 +184,7 @@ def activation_gradient(w: Writer, op: Operation) -> str:
 @writes("atan2")
 def atan2(w: Writer, op: Operation) -> str:
     """Export atan2 as atan(y / x), plus pi with the sign of y where x is negative."""
-    y, x = w.inputs(op)
+    y, x = w.all(op)
     dtype = op.inputs[0].dtype
     zero, turn = w.number(0, dtype), w.number(np.pi, dtype)
     principal = w.add("Atan", w.add("Div", y, x))

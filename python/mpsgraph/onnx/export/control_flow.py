@@ -68,7 +68,7 @@ def _iterations(w: Writer, op: Operation) -> str:
 def conditional(w: Writer, op: Operation) -> list[str]:
     """Export a `while` loop as Loop. The condition is evaluated before the loop and at the end of each iteration."""
     before, after = op.blocks
-    going, *values = inlined(w, before, w.inputs(op))
+    going, *values = inlined(w, before, w.all(op))
 
     def iteration(inner: Writer, number: str, values: Sequence[str]) -> list[str]:
         condition, *results = inlined(inner, before, inlined(inner, after, values))
@@ -121,12 +121,12 @@ def call(w: Writer, op: Operation) -> list[str]:
     inner.nodes = w.nodes
     for tensor, name in names.items():
         inner.give(tensor, name)
-    for placeholder, name in zip(model.inputs.values(), w.inputs(op), strict=True):
+    for placeholder, name in zip(model.inputs.values(), w.all(op), strict=True):
         inner.give(placeholder, name)
     outputs = list(model.outputs.values())[: len(op.outputs)]
     operations = needed(outputs)
     write_operations(inner, operations, values_of(model.graph, operations), w.problems, f"{symbol}/")
-    names.update({v: inner.name(v) for v in model.graph.variables if inner.is_named(v)})
+    names.update({v: inner.name(v) for v in model.graph.variables if inner.has(v)})
     return [inner.name(tensor) for tensor in outputs]
 
 

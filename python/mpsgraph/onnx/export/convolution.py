@@ -12,26 +12,20 @@ import numpy as np
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible, known_array, required_shape
+from ...interchange.renames import names
+from ...interchange.windows import (
+    Window,
+    channels_first,
+    explicit_padding,
+    ints_of,
+    inverse,
+    layout_of,
+    pooled_axes,
+    transposed_ends,
+)
 from ._writer import Writer, writes
 
-_AUTO = {"TF_SAME": "SAME_UPPER", "ONNX_SAME_LOWER": "SAME_LOWER", "TF_VALID": None, "EXPLICIT": None}
-
-
-def to_channels_first(layout: str) -> list[int]:
-    """Return the permutation from a layout such as 'NHWC', 'NDHWC', or 'HWIO' to one that begins with N, C or O, I."""
-    front = "OI" if "O" in layout else "NC"
-    rest = [letter for letter in layout if letter not in front]
-    return [layout.index(letter) for letter in [*front, *rest]]
-
-
-def inverse(permutation: list[int]) -> list[int]:
-    """Return the inverse of a permutation."""
-    return [permutation.index(axis) for axis in range(len(permutation))]
-
-
-def _layout(op: Operation, count: int) -> str:
-    layout = str(op.attributes.get("data_layout", "NHWC"))
-    return layout if len(layout) == count + 2 else {2: "NHWC", 3: "NDHWC"}[count]
+_AUTO = names("onnx", "padding style")
 
 
 def _windows(op: Operation, axes: list[int], kernel: list[int], sizes: list[int]) -> dict[str, Any]:
@@ -43,19 +37,16 @@ def _windows(op: Operation, axes: list[int], kernel: list[int], sizes: list[int]
     style = str(op.attributes["padding_style"])
     if style not in _AUTO:
         raise NotExpressible(f"ONNX has no equivalent of padding style {style}")
-    strides, dilations = ([int(op.attributes[key][axis]) for axis in axes] for key in ("strides", "dilations"))
+    strides, dilations = (ints_of(op, key, axes) for key in ("strides", "dilations"))
     result: dict[str, Any] = {"strides": strides, "dilations": dilations}
-    if style == "EXPLICIT":
-        padding = [int(v) for v in op.attributes["padding"]]
-        return {**result, "pads": [padding[2 * axis + end] for end in (0, 1) for axis in axes]}
-    if _AUTO[style] and min(*sizes, *kernel) >= 0:
-        totals = [
-            max((-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
-            for size, stride, dilation, k in zip(sizes, strides, dilations, kernel, strict=True)
-        ]
-        smaller, larger = [n // 2 for n in totals], [n - n // 2 for n in totals]
-        return {**result, "pads": smaller + larger if style == "TF_SAME" else larger + smaller}
-    return {**result, "auto_pad": _AUTO[style]}
+    if style == "TF_VALID":
+        return result
+    window = Window(kernel, strides, dilations, *explicit_padding(op, axes))
+    if style != "EXPLICIT":
+        if min(*sizes, *kernel) < 0:
+            return {**result, "auto_pad": _AUTO[style]}
+        window.pad_same(sizes, style)
+    return {**result, "pads": window.before + window.after}
 
 
 def _sizes(op: Operation, source: list[int]) -> list[int]:
@@ -67,8 +58,8 @@ def _sizes(op: Operation, source: list[int]) -> list[int]:
 def convolution(w: Writer, op: Operation) -> str:
     """Export a 2-D or 3-D convolution as Conv."""
     count = 2 if op.kind == "convolution2d" else 3
-    source = to_channels_first(_layout(op, count))
-    weights = to_channels_first(str(op.attributes["weights_layout"]))
+    source = channels_first(layout_of(op, count))
+    weights = channels_first(str(op.attributes["weights_layout"]))
     operands = w.transpose(w.name(op.inputs[0]), source), w.transpose(w.name(op.inputs[1]), weights)
     kernel = [required_shape(op.inputs[1])[axis] for axis in weights[2:]]
     windows = _windows(op, list(range(count)), kernel, _sizes(op, source))
@@ -82,7 +73,7 @@ def depthwise(w: Writer, op: Operation) -> str:
 
     Weights are reshaped from (h, w, C, M) to (C M, 1, h, w), where M is the number of filters per channel.
     """
-    source = to_channels_first(_layout(op, 2))
+    source = channels_first(layout_of(op, 2))
     layout = str(op.attributes["weights_layout"])
     channels, kernel_y, kernel_x = (required_shape(op.inputs[1])[layout.index(letter)] for letter in "IHW")
     if min(channels, kernel_y, kernel_x) < 0:
@@ -110,31 +101,22 @@ def transposed(w: Writer, op: Operation) -> str:
     convolution. Cropping uses pads and output_padding if sizes are known, and a Slice node otherwise.
     """
     count = 3 if op.kind.startswith("convolution3d") else 2
-    layout, weights_layout = _layout(op, count), str(op.attributes["weights_layout"])
-    source, weights = to_channels_first(layout), to_channels_first(weights_layout)
+    layout, weights_layout = layout_of(op, count), str(op.attributes["weights_layout"])
+    source, weights = channels_first(layout), channels_first(weights_layout)
     strides, dilations = ([int(v) for v in op.attributes[key]] for key in ("strides", "dilations"))
     kernel = [required_shape(op.inputs[1])[axis] for axis in weights[2:]]
     if min(kernel) < 0:
         raise NotExpressible("the kernel size is dynamic, but ONNX's ConvTranspose needs a static one")
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     operands = w.transpose(w.name(op.inputs[0]), source), w.transpose(w.name(op.inputs[1]), weights)
     common = {"group": int(op.attributes["groups"]), "strides": strides, "dilations": dilations}
     style = op.attributes["padding_style"]
     if style not in _AUTO:
         raise NotExpressible(f"ONNX has no equivalent of padding style {style}")
-    before = [int(v) for v in op.attributes["padding"]][0::2] if style == "EXPLICIT" else [0] * count
+    before, _ = explicit_padding(op, range(count))
     known_out = _known_sizes(op, source)
     known_in = [required_shape(op.inputs[0])[axis] for axis in source[2:]]
     if min(known_in) >= 0 and min(known_out) >= 0:
-        after, outside = [], []
-        for i in range(count):
-            full = (known_in[i] - 1) * strides[i] + reach[i]
-            if style in ("TF_SAME", "ONNX_SAME_LOWER"):
-                total = max(full - known_out[i], 0)
-                before[i] = total // 2 if style == "TF_SAME" else total - total // 2
-            end = full - before[i] - known_out[i]
-            after.append(max(end, 0))
-            outside.append(max(-end, 0))
+        before, after, outside = transposed_ends(op, known_in, known_out, kernel)
         return w.transpose(
             w.add("ConvTranspose", *operands, **common, pads=before + after, output_padding=outside), inverse(source)
         )
@@ -163,7 +145,7 @@ def _known_sizes(op: Operation, source: list[int]) -> list[int]:
 @writes("max_pooling2d", "avg_pooling2d")
 def pooling2d(w: Writer, op: Operation) -> str:
     """Export 2-D pooling as MaxPool or AveragePool."""
-    source = to_channels_first(_layout(op, 2))
+    source = channels_first(layout_of(op, 2))
     kernel = [int(v) for v in op.attributes["kernel"]]
     turned = w.transpose(w.name(op.inputs[0]), source)
     windows = _closed(op, source[2:], kernel, _windows(op, [0, 1], kernel, _sizes(op, source)))
@@ -218,17 +200,14 @@ def pooling4d(w: Writer, op: Operation) -> str:
             f"pooling over four axes of a tensor of rank {rank} cannot be exported, because ONNX's pooling needs a "
             "batch and a channel axis"
         )
-    a = {key: [int(v) for v in op.attributes[key]] for key in ("kernel", "strides", "padding")}
-    still = [i for i in range(4) if a["kernel"][i] == a["strides"][i] == 1 and not any(a["padding"][2 * i : 2 * i + 2])]
-    if not still:
+    found = pooled_axes(op)
+    if found is None:
         raise NotExpressible("pooling over four axes at once cannot be exported: ONNX runtimes support at most three")
-    channel = still[-1]
-    kept = [i for i in range(4) if i != channel]
+    kept, forth = found
     x = w.name(op.inputs[0])
     if rank == 4:
         x = w.add("Unsqueeze", x, w.ints([0]))
-    forth = [0, 1 + channel, *(1 + i for i in kept)]
-    kernel = [a["kernel"][i] for i in kept]
+    kernel = ints_of(op, "kernel", kept)
     windows = _windows(op, kept, kernel, [required_shape(op.inputs[0])[i - 4] for i in kept])
     windows = _closed(op, [rank - 4 + i for i in kept], kernel, windows)
     result = w.transpose(_pool(w, op, w.transpose(x, forth), kernel, windows), inverse(forth))
@@ -238,7 +217,7 @@ def pooling4d(w: Writer, op: Operation) -> str:
 @writes("im_to_col")
 def im_to_col(w: Writer, op: Operation) -> str:
     """Export im_to_col as Conv with one-hot weights that each select one element of the window."""
-    source = to_channels_first(_layout(op, 2))
+    source = channels_first(layout_of(op, 2))
     channels = required_shape(op.inputs[0])[source[1]]
     if channels < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):
         raise NotExpressible(
@@ -265,7 +244,7 @@ def im_to_col(w: Writer, op: Operation) -> str:
 @writes("col_to_im")
 def col_to_im(w: Writer, op: Operation) -> str:
     """Export col_to_im as ConvTranspose with one-hot weights that each place one element of the window."""
-    source = to_channels_first(_layout(op, 2))
+    source = channels_first(layout_of(op, 2))
     shape = required_shape(op.outputs[0])
     channels, *size = (shape[axis] for axis in source[1:])
     if min(channels, *size) < 1 or str(op.inputs[0].dtype) not in ("float32", "float64", "float16"):

@@ -12,9 +12,10 @@ from onnx import TensorProto
 
 from ..._core import Operation, Tensor
 from ...interchange.export import NotExpressible, axis_of, known_array, required_shape
+from ...interchange.renames import names
 from ._writer import Writer, writes
 
-_REDUCTIONS = {"set": None, "add": "add", "sub": "add", "mul": "mul", "div": "mul", "min": "min", "max": "max"}
+_REDUCTIONS = {**names("onnx", "scatter mode"), "set": None, "sub": "add", "div": "mul"}
 
 
 def _int64(w: Writer, tensor: Tensor) -> str:

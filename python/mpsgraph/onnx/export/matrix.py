@@ -15,13 +15,13 @@ from .packed import packed_product
 @writes("matrix_multiplication")
 def matrix_multiplication(w: Writer, op: Operation) -> str:
     """Export a matrix product as MatMul, or as MatMulNBits if its right operand is packed."""
-    return packed_product(w, op) or w.add("MatMul", *w.inputs(op))
+    return packed_product(w, op) or w.add("MatMul", *w.all(op))
 
 
 @writes("integer_matrix_multiplication")
 def integer_matrix_multiplication(w: Writer, op: Operation) -> str:
     """Export a matrix product of quantized integers as MatMulInteger."""
-    return w.add("MatMulInteger", *w.inputs(op))
+    return w.add("MatMulInteger", *w.all(op))
 
 
 @writes("scaled_dot_product_attention")
@@ -107,7 +107,7 @@ def quantization(w: Writer, op: Operation) -> str:
             f"ONNX needs one zero point per scale, got scales of shape {op.inputs[1].shape} and zero points of shape "
             f"{op.inputs[2].shape}"
         )
-    operands = w.inputs(op)
+    operands = w.all(op)
     if len(operands) == 2:
         zero = np.zeros((), small.numpy)
         operands.append(

@@ -11,49 +11,39 @@ import numpy as np
 
 from ..._core import Operation, Tensor
 from ...interchange.export import NotExpressible, required_shape
+from ...interchange.recurrent import RecurrentOperation
+from ...interchange.renames import names
 from ._writer import Writer, writes
 from .recurrent_steps import by_steps
 from .slicing import ends_of, spans
 
-_ACTIVATIONS = {
-    "relu": ("Relu", 0.0, 0.0),
-    "tanh": ("Tanh", 0.0, 0.0),
-    "sigmoid": ("Sigmoid", 0.0, 0.0),
-    "hard_sigmoid": ("HardSigmoid", 0.2, 0.5),
-    "none": ("Affine", 1.0, 0.0),
-}
+_ACTIVATIONS = names("onnx", "gate activation")
+_NUMBERS = {"HardSigmoid": (0.2, 0.5), "Affine": (1.0, 0.0)}  # The alpha and beta parameters of activations.
 
 
-class _Layer:
+class _Layer(RecurrentOperation):
     """The operands of a recurrent operation, converted to ONNX's conventions."""
 
-    def __init__(self, w: Writer, op: Operation, gates: int, order: list[int], optional: list[str]) -> None:
-        self.w, self.op, self.order = w, op, order
-        a = op.attributes
-        self.directions = 2 if a["bidirectional"] else 1
-        operands = iter(op.inputs)
-        self.source, self.recurrent = next(operands), next(operands)
-        self.given: dict[str, Tensor] = {key: next(operands) for key in optional if a[f"has_{key}"]}
-        self.gates, self.hidden = gates, required_shape(self.recurrent)[-1]
+    def __init__(self, w: Writer, op: Operation) -> None:
+        super().__init__(op, "onnx")
+        self.w, self.gates = w, len(self.order)
         if self.hidden < 0:
             raise NotExpressible(
                 "the number of hidden units is dynamic, but ONNX's recurrent operators need a static one"
             )
-        if a["training"]:
+        if op.attributes["training"]:
             raise NotExpressible("the layer returns its gates for training: export the model in inference mode")
 
     @property
     def attributes(self) -> dict[str, object]:
         """Return the ONNX attributes for a recurrent layer's direction and hidden size."""
-        a = self.op.attributes
-        direction = "bidirectional" if a["bidirectional"] else "reverse" if a["reverse"] else "forward"
-        return {"direction": direction, "hidden_size": self.hidden}
+        return {"direction": self.direction, "hidden_size": self.hidden}
 
     def activations(self, *names: str) -> dict[str, object]:
         """Return the attributes for the activations of each direction and their alpha and beta parameters."""
-        entries = [_ACTIVATIONS[name] for name in names] * self.directions
-        numbers = [(alpha, beta) for name, alpha, beta in entries if name in ("HardSigmoid", "Affine")]
-        result: dict[str, object] = {"activations": [name for name, _, _ in entries]}
+        stated = [_ACTIVATIONS[name] for name in names] * self.directions
+        numbers = [_NUMBERS[name] for name in stated if name in _NUMBERS]
+        result: dict[str, object] = {"activations": stated}
         if numbers:
             result["activation_alpha"] = [alpha for alpha, _ in numbers]
             result["activation_beta"] = [beta for _, beta in numbers]
@@ -120,7 +110,7 @@ class _Layer:
 @writes("single_gate_rnn")
 def rnn(w: Writer, op: Operation) -> list[str]:
     """Export a recurrent layer with a single gate as RNN."""
-    layer = _Layer(w, op, 1, [0], ["input_weight", "bias", "initial_state", "mask"])
+    layer = _Layer(w, op)
     if "mask" in layer.given:
         return layer.by_steps()
     operands = [*layer.weights(), layer.bias(), "", layer.state("initial_state")]
@@ -132,11 +122,7 @@ def rnn(w: Writer, op: Operation) -> list[str]:
 def lstm(w: Writer, op: Operation) -> list[str]:
     """Export an LSTM layer as LSTM, which returns all hidden states but only the last cell state."""
     a = op.attributes
-    optional = ["input_weight", "bias", "initial_state", "initial_cell", "mask", "peephole"]
-    # mpsgraph's gate order is input, forget, cell, output or, with forget_gate_last, input, cell, forget, output.
-    # ONNX's order is input, output, forget, cell.
-    order = [0, 3, 2, 1] if a["forget_gate_last"] else [0, 3, 1, 2]
-    layer = _Layer(w, op, 4, order, optional)
+    layer = _Layer(w, op)
     lasts = _last_cells(w, op, layer) if a["produce_cell"] else {}
     gates = {a[f"{gate}_gate_activation"] for gate in ("input", "forget", "output")}
     if "mask" in layer.given or "peephole" in layer.given or lasts is None or len(gates) > 1:
@@ -188,8 +174,7 @@ def _last_cells(w: Writer, op: Operation, layer: _Layer) -> dict[Tensor, int] | 
 def gru(w: Writer, op: Operation) -> list[str]:
     """Export a GRU layer as GRU, with the reset gate applied before or after the recurrent matmul."""
     a = op.attributes
-    optional = ["input_weight", "bias", "initial_state", "mask", "secondary_bias"]
-    layer = _Layer(w, op, 3, [1, 0, 2] if a["reset_gate_first"] else [0, 1, 2], optional)
+    layer = _Layer(w, op)
     if "mask" in layer.given or a["flip_z"] or a["update_gate_activation"] != a["reset_gate_activation"]:
         return layer.by_steps()
     recurrent_bias = None

@@ -11,9 +11,10 @@ from onnx import helper
 
 from ..._core import Operation, Tensor
 from ...interchange.export import required_shape
+from ...interchange.renames import names
 from ._writer import Writer, type_number
 
-_ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid", "hard_sigmoid": "HardSigmoid"}
+_ACTIVATIONS = names("onnx", "gate activation")
 _LSTM_GATES = ["input", "forget", "cell", "output"]
 
 

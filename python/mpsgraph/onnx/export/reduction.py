@@ -156,7 +156,7 @@ def softmax_cross_entropy(w: Writer, op: Operation) -> str:
     """Export softmax cross-entropy as -sum(labels * log_softmax(source)), optionally reduced to the sum or mean of
     the losses.
     """
-    source, labels = w.inputs(op)
+    source, labels = w.all(op)
     axis = axis_of(op, place=2)
     product = w.add("Mul", labels, w.add("LogSoftmax", source, axis=axis))
     losses = w.add("Neg", w.add("ReduceSum", product, w.ints([axis]), keepdims=1))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible, known_array, required_shape
+from ...interchange.renames import names
 from ._writer import Writer, writes
 
 _ROUNDINGS = ("floor", "ceil", "round_prefer_ceil", "round_prefer_floor")
@@ -67,7 +68,7 @@ def _scales(op: Operation) -> tuple[list[float], bool]:
     )
 
 
-_OUTSIDE = {"zero": "zeros", "constant": "zeros", "clamp_to_edge": "border", "symmetric": "reflection"}
+_OUTSIDE = {"zero": "zeros", "constant": "zeros", **names("onnx", "sampling padding")}
 
 
 @writes("sample_grid")
@@ -88,7 +89,7 @@ def sample_grid(w: Writer, op: Operation) -> str:
         raise NotExpressible(
             f"ONNX's GridSample rounds ties to even, got nearest_rounding_mode '{a['nearest_rounding_mode']}'"
         )
-    source, grid = w.inputs(op)
+    source, grid = w.all(op)
     last = a["layout"] == "NHWC"
     source = w.transpose(source, [0, 3, 1, 2]) if last else source
     sampled = w.add("GridSample", source, grid, mode=mode, padding_mode=outside, align_corners=int(a["align_corners"]))

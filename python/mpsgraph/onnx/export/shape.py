@@ -6,9 +6,10 @@ import numpy as np
 
 from ..._core import Operation
 from ...interchange.export import NotExpressible, attribute, axis_of, required_shape
+from ...interchange.renames import names
 from ._writer import Writer, writes
 
-_MODES = {"constant": "constant", "zero": "constant", "reflect": "reflect", "clamp_to_edge": "edge", "periodic": "wrap"}
+_MODES = {"zero": "constant", **names("onnx", "padding mode")}
 _END = np.iinfo(np.int64).max
 
 
@@ -79,10 +80,10 @@ def concat(w: Writer, op: Operation) -> str:
     """
     axis = int(op.attributes["axis"])
     if not op.attributes["interleave"]:
-        return w.add("Concat", *w.inputs(op), axis=axis)
+        return w.add("Concat", *w.all(op), axis=axis)
     shape = required_shape(op.inputs[0])
     axis %= len(shape)
-    parts = [w.add("Unsqueeze", name, w.ints([axis + 1])) for name in w.inputs(op)]
+    parts = [w.add("Unsqueeze", name, w.ints([axis + 1])) for name in w.all(op)]
     together = w.add("Concat", *parts, axis=axis + 1)
     behind = [(op.inputs[0], i) for i in range(axis + 1, len(shape))]
     return w.add("Reshape", together, w.sizes(*[0] * axis, -1, *behind))
@@ -93,7 +94,7 @@ def stack(w: Writer, op: Operation) -> str:
     """Export the stacking of tensors along a new axis as Unsqueeze and Concat."""
     axis = int(op.attributes["axis"])
     axis = axis + len(required_shape(op.outputs[0])) if axis < 0 else axis
-    return w.add("Concat", *(w.add("Unsqueeze", name, w.ints([axis])) for name in w.inputs(op)), axis=axis)
+    return w.add("Concat", *(w.add("Unsqueeze", name, w.ints([axis])) for name in w.all(op)), axis=axis)
 
 
 @writes("split")

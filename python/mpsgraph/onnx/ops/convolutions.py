@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import product
-from typing import Any
 
 from ..._core import Tensor, float32, float64
-from ...errors import ShapeError, UnsupportedError
+from ...errors import ShapeError
+from ...interchange.renames import options
+from ...interchange.windows import Window, convolved, halves, transposed_convolution
 from ..building.node import Node, Results, operator
 from ._compose import folded
-from ._windows import Window, like_before, padding_of, pair, planar, window_of
+from ._windows import window_of
 from .integers import BYTES, block_size, in_blocks
-
-Method = Callable[..., Tensor]
 
 
 def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
@@ -25,30 +23,7 @@ def convolution(node: Node, x: Tensor, w: Tensor) -> Tensor:
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
     if tuple(window.kernel) != node.shape(w)[2:]:
         raise ShapeError(f"kernel_shape must match the spatial axes of the weights {w.shape}, got {window.kernel}")
-    groups = node.attribute("group", 1)
-    method, layouts = _of_axes(node, window, node.g.convolution2d, node.g.convolution3d)
-    y = method(planar(node, x), planar(node, w), **layouts, **_steps(window), groups=groups)
-    return like_before(node, y, window)
-
-
-def _of_axes(node: Node, window: Window, plane: Method, space: Method) -> tuple[Method, dict[str, Any]]:
-    """Return a convolution method for the window's number of spatial axes, and its layouts as keyword arguments.
-
-    The method is `plane` for up to two axes, and `space` for three.
-    """
-    if len(window.kernel) <= 2:
-        return plane, {"data_layout": "NCHW", "weights_layout": "OIHW"}
-    if len(window.kernel) == 3:
-        return space, {"data_layout": "NCDHW", "weights_layout": "OIDHW"}
-    raise UnsupportedError(f"convolution supports at most 3 spatial axes, got {len(window.kernel)}")
-
-
-def _steps(window: Window) -> dict[str, Any]:
-    return {
-        "strides": pair(window.strides, 1),
-        "dilations": pair(window.dilations, 1),
-        "padding": padding_of(window),
-    }
+    return convolved(node, x, w, window, node.attribute("group", 1))
 
 
 def with_bias(node: Node, y: Tensor, i: int) -> Tensor:
@@ -68,43 +43,20 @@ def conv(node: Node) -> Results:
 @operator("ConvTranspose", upto=22)
 def conv_transpose(node: Node) -> Results:
     """Translate ConvTranspose to the gradient of a convolution with respect to the convolution's input."""
-    g, x, w = node.g, node.tensor(0), node.tensor(1)
-    groups, count = node.attribute("group", 1), node.rank(x) - 2
+    x, w, count = node.tensor(0), node.tensor(1), node.rank(node.tensor(0)) - 2
     window = window_of(node, x, node.attribute("kernel_shape", list(node.shape(w)[2:])))
-    window.style = None  # The padding applies to the result, so it is computed below from the size of the result.
     extra = node.attribute("output_padding", [0] * count)
-    sizes = [node.dim(x, 2 + i) for i in range(count)]
-    # Along each axis, all windows together cover size * stride + span elements, and the result has size * stride +
-    # growth elements.
-    spans = [r - s for r, s in zip(window.reach, window.strides, strict=True)]
-    growths = _growths(node, window, sizes, [span + e for span, e in zip(spans, extra, strict=True)])
-    results = [_grown(node, n, s, more) for n, s, more in zip(sizes, window.strides, growths, strict=True)]
-    if min((size for size in results if isinstance(size, int)), default=1) < 1:
-        raise ShapeError(f"the result must not be empty, but its spatial sizes would be {results}")
-    # The gradient operation computes only elements that windows reach. Elements of the result that no window reaches
-    # are appended as zeros.
-    after = [span - b - more for span, b, more in zip(spans, window.before, growths, strict=True)]
-    # Growths limited to the elements that windows reach.
-    reached = [more + min(0, a) for more, a in zip(growths, after, strict=True)]
-    made = [_grown(node, n, s, more) for n, s, more in zip(sizes, window.strides, reached, strict=True)]
-    window.after = [max(0, a) for a in after]
-    method, layouts = _of_axes(node, window, g.convolution2d_data_gradient, g.convolution3d_data_gradient)
-    lead: list[int | Tensor] = [1] if count == 1 else []  # The size of the axis that `planar` adds.
-    shape = node.joined([node.dim(x, 0), node.size(w, 1) * groups, *lead, *made])
-    y = method(planar(node, x), planar(node, w), shape, **layouts, **_steps(window), groups=groups)
-    behind = [more - part for more, part in zip(growths, reached, strict=True)]
-    if any(behind):
-        y = g.pad(y, [0] * node.rank(y), [0, 0, *pair(behind, 0)])
-    return with_bias(node, like_before(node, y, window), 2)
+    growths = _growths(node, window, [span + e for span, e in zip(window.spans, extra, strict=True)])
+    return with_bias(node, transposed_convolution(node, x, w, window, growths, node.attribute("group", 1)), 2)
 
 
-def _growths(node: Node, window: Window, sizes: list[int | Tensor], full: list[int]) -> list[int]:
+def _growths(node: Node, window: Window, full: list[int]) -> list[int]:
     """Return, for each axis, the size of a transposed convolution's result minus the input size times the stride.
 
     `full` is this difference without padding. If auto_pad or output_shape determines the padding, the function also
     stores it in `window`.
     """
-    auto, count = node.attribute("auto_pad", "NOTSET"), len(sizes)
+    auto, count = node.attribute("auto_pad", "NOTSET"), len(full)
     wanted = node.attribute("output_shape", None)
     if wanted is not None:
         known = [node.size(node.tensor(0), 2 + i) * s for i, s in enumerate(window.strides)]
@@ -113,19 +65,10 @@ def _growths(node: Node, window: Window, sizes: list[int | Tensor], full: list[i
         growths = [0] * count
     else:
         return [f - b - a for f, b, a in zip(full, window.before, window.after, strict=True)]
-    for i, (f, more) in enumerate(zip(full, growths, strict=True)):
-        total = max(0, f - more)
-        # If the total padding is odd, the extra element is in front, unless auto_pad is SAME_UPPER.
-        half, rest = total // 2, total - total // 2
-        window.before[i], window.after[i] = (half, rest) if auto == "SAME_UPPER" else (rest, half)
+    # If the total padding is odd, the extra element is in front, unless auto_pad is SAME_UPPER.
+    totals = [max(0, f - more) for f, more in zip(full, growths, strict=True)]
+    window.before, window.after = halves(totals, options("onnx", "padding style").get(auto, ""))
     return growths
-
-
-def _grown(node: Node, size: int | Tensor, stride: int, more: int) -> int | Tensor:
-    """Return size * stride + more as an int, or as a tensor if the size is dynamic."""
-    if isinstance(size, int):
-        return size * stride + more
-    return node.g.addition(node.g.multiplication(size, stride), more)
 
 
 @operator("ConvInteger", upto=10)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ..._core import Tensor, float32, int64
-from ...errors import UnsupportedError
+from ...interchange.windows import Window, pooled
 from ..building.node import Node, Results, operator
 from ._compose import counted
-from ._windows import Window, like_before, padding_of, pair, planar, window_of
-
-Pool = Callable[..., Any]
+from ._windows import window_of
 
 
 def _with_ceil(node: Node, x: Tensor, window: Window) -> Window:
@@ -40,20 +36,6 @@ def _is_ceil_of_open_sizes(node: Node, x: Tensor, window: Window) -> bool:
     return min(node.dims(x)[2:]) < 0 and all(a + s <= r for a, s, r in sides)
 
 
-def _pooled(node: Node, x: Tensor, window: Window, plane: Pool, space: Pool, **more: Any) -> Any:
-    """Apply a pooling method to two spatial axes or, if there are more, to the last four axes."""
-    steps: dict[str, Any] = {"dilations": pair(window.dilations, 1), **more}
-    if len(window.kernel) <= 2:
-        layout = {"padding": padding_of(window), "data_layout": "NCHW"}
-        return plane(planar(node, x), pair(window.kernel, 1), pair(window.strides, 1), **steps, **layout)
-    if len(window.kernel) > 4:
-        raise UnsupportedError(f"pooling supports at most 4 spatial axes, got {len(window.kernel)}")
-    lead = [1] * (4 - len(window.kernel))
-    steps["dilations"] = [*lead, *window.dilations]
-    padding = padding_of(window, len(lead))
-    return space(x, [*lead, *window.kernel], [*lead, *window.strides], padding=padding, **steps)
-
-
 def sum_of_windows(node: Node, x: Tensor, window: Window) -> Tensor:
     """Return the sum of each window, counting padding as zeros."""
     total = _mean(node, x, window, True)
@@ -62,8 +44,8 @@ def sum_of_windows(node: Node, x: Tensor, window: Window) -> Tensor:
 
 def _mean(node: Node, x: Tensor, window: Window, include: bool) -> Tensor:
     g = node.g
-    y = _pooled(node, x, window, g.avg_pooling2d, g.avg_pooling4d, include_zero_pad_to_average=include)
-    return like_before(node, y, window)
+    y: Tensor = pooled(node, x, window, g.avg_pooling2d, g.avg_pooling4d, include_zero_pad_to_average=include)
+    return y
 
 
 @operator("MaxPool", upto=22)
@@ -73,13 +55,13 @@ def max_pool(node: Node) -> Results:
     node.without_effect("storage_order")  # storage_order affects only the indices, which are unused here.
 
     def pool(x: Tensor) -> Tensor:
-        return like_before(node, _pooled(node, x, window, g.max_pooling2d, g.max_pooling4d), window)
+        y: Tensor = pooled(node, x, window, g.max_pooling2d, g.max_pooling4d)
+        return y
 
     if not node.wants(1):
         return pool(x) if x.dtype.is_float else node.in_dtype(float32, x, pool)
     real = x if x.dtype.is_float else g.cast(x, float32)
-    found = _pooled(node, real, window, g.max_pooling2d_return_indices, g.max_pooling4d_return_indices)
-    values, indices = (like_before(node, y, window) for y in found)
+    values, indices = pooled(node, real, window, g.max_pooling2d_return_indices, g.max_pooling4d_return_indices)
     return [node.cast(values, x.dtype), _in_whole_tensor(node, x, indices)]
 
 

@@ -7,11 +7,12 @@ activations that MPSGraph lacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError
+from ...interchange.recurrent import reordering
 from ..building.node import Node, Results, operator
 from . import recurrent_steps as by_steps
 
@@ -42,8 +43,9 @@ class Layers:
 
     gates_axis = 1  # The axis of the weights that contains the gates.
 
-    def __init__(self, node: Node, order: Sequence[int]) -> None:
-        self.node, self.g, self.order = node, node.g, order  # `order` lists the ONNX gate index of each MPSGraph gate.
+    def __init__(self, node: Node, kind: str) -> None:
+        self.node, self.g = node, node.g
+        self.order = order = reordering(kind, "onnx", "graph")  # The ONNX gate index of each MPSGraph gate.
         self.batch_first = bool(node.attribute("layout", 0))
         self.direction = node.attribute("direction", "forward")
         self.directions = 2 if self.direction == "bidirectional" else 1
@@ -180,7 +182,9 @@ def rnn(node: Node) -> Results:
     names = known_activations(node)
     if names is None:
         return by_steps.rnn(node)
-    return Layers(node, [0]).run(lambda x, given: node.g.single_gate_rnn(x, **given, activation=names[0]), 1)
+    return Layers(node, "single_gate_rnn").run(
+        lambda x, given: node.g.single_gate_rnn(x, **given, activation=names[0]), 1
+    )
 
 
 @operator("GRU", upto=22)
@@ -190,15 +194,14 @@ def gru(node: Node) -> Results:
         return by_steps.gru(node)
     how: Operands = {"reset_after": bool(node.attribute("linear_before_reset", 0)), "output_gate_activation": names[1]}
     how |= {f"{gate}_gate_activation": names[0] for gate in ("update", "reset")}
-    return Layers(node, [0, 1, 2]).run(lambda x, given: node.g.gru(x, **given, **how), 1)
+    return Layers(node, "gru").run(lambda x, given: node.g.gru(x, **given, **how), 1)
 
 
 @operator("LSTM", upto=22)
 def lstm(node: Node) -> Results:
-    """Translate LSTM, reordering gates from input, output, forget, cell to MPSGraph's input, forget, cell, output."""
     names = known_activations(node)
     if names is None:
         return by_steps.lstm(node)
     how: Operands = {f"{gate}_gate_activation": names[0] for gate in ("input", "forget", "output")}
     how |= {"cell_gate_activation": names[1], "activation": names[2], "produce_cell": True}
-    return Layers(node, [0, 2, 3, 1]).run(lambda x, given: node.g.lstm(x, **given, **how), 2)
+    return Layers(node, "lstm").run(lambda x, given: node.g.lstm(x, **given, **how), 2)

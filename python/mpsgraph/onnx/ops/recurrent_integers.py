@@ -16,7 +16,6 @@ from ._operands import WithOperands
 from .recurrent import Layers, Operands
 
 _ACTIVATIONS = {"relu": 1, "tanh": 2, "sigmoid": 3}  # Activations by their numbers in MPSGraph.
-_PLACES = [0, 2, 3, 1]  # The positions of the input, forget, cell, and output gates in ONNX's order.
 
 
 class LayersOfIntegers(Layers):
@@ -28,7 +27,7 @@ class LayersOfIntegers(Layers):
     gates_axis = 2
 
     def __init__(self, node: Node, activations: Sequence[str]) -> None:
-        super().__init__(node, range(4))
+        super().__init__(node, "lstm")
         gate, cell, of_state = (_ACTIVATIONS[name] for name in activations)
         self.activations = [gate, gate, cell, gate, of_state]
 
@@ -53,7 +52,7 @@ class LayersOfIntegers(Layers):
         if zero is None:
             zero = g.broadcast_to(g.constant(0, dtype=weights.dtype), node.shape(scale))
         operands = [self._projected(x, i), weights, scale, zero, *given["first"]]
-        how: Operands = {"places": _PLACES, "activations": self.activations}
+        how: Operands = {"places": self.order, "activations": self.activations}
         how["reverse"] = bool(given.get("reverse", False))
         return list(g.create("quantized_lstm_sequence", operands, how).outputs)
 

@@ -6,11 +6,12 @@ import numpy as np
 
 from ..._core import Tensor, int32
 from ...errors import GraphError
+from ...interchange.renames import options
 from ..building.node import Node, Results, operator
 from ._compose import as_vectors
 from .gathering import cut_to, wrapped, wrapped_vectors
 
-_MODES = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+_MODES = options("onnx", "scatter mode")
 
 
 def _mode(node: Node) -> str:

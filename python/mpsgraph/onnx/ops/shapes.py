@@ -6,6 +6,7 @@ import math
 
 from ..._core import Tensor, bool_, int64
 from ...errors import GraphError, ShapeError
+from ...interchange.renames import options
 from ..building.node import Node, Results, operator
 
 
@@ -231,7 +232,7 @@ def tile(node: Node) -> Results:
     return g.reshape(repeated, g.multiplication(counts, sizes))
 
 
-_PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "clamp_to_edge", "wrap": "periodic"}
+_PAD_MODES = options("onnx", "padding mode")
 
 
 @operator("Pad", upto=25)

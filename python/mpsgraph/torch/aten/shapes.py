@@ -5,12 +5,13 @@ Views are separate values in the graph, which never alias other tensors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from ... import numpy as mnp
 from ..._core import Tensor
 from ._table import Call, aten, composed, dtype_of, prims, shape_of
 
@@ -26,22 +27,14 @@ def view(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
     return call.g.reshape(call.g.reinterpret_cast(x, dtype), call.shape)
 
 
-@aten("unsqueeze", "squeeze", "squeeze_copy", "unsqueeze_copy")
-def of_size_one(call: Call, x: Tensor, *_: Any) -> Tensor:
-    return call.g.reshape(x, call.shape)
-
-
-@aten("expand", "expand_copy", "expand_as", "broadcast_to")
-def expand(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
-    return call.g.broadcast_to(x, call.shape)
+@aten("unsqueeze", "squeeze", "squeeze_copy", "unsqueeze_copy", "expand", "expand_copy", "expand_as", "broadcast_to")
+def of_shape(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
+    return x  # Every result is reshaped or broadcast to the shape that PyTorch reports.
 
 
 @aten("broadcast_tensors")
 def broadcast_tensors(call: Call, tensors: Sequence[Tensor]) -> list[Tensor]:
-    return [
-        x if shape_of(x) == list(r.shape) else call.g.broadcast_to(x, list(r.shape))
-        for x, r in zip(tensors, call.result, strict=True)
-    ]
+    return list(tensors)
 
 
 @aten("permute", "permute_copy")
@@ -62,12 +55,7 @@ def t(call: Call, x: Tensor) -> Tensor:
 
 @aten("movedim", "moveaxis")
 def movedim(call: Call, x: Tensor, source: int | Sequence[int], target: int | Sequence[int]) -> Tensor:
-    rank = len(shape_of(x))
-    sources = [s % rank for s in ([source] if isinstance(source, int) else source)]
-    targets = [s % rank for s in ([target] if isinstance(target, int) else target)]
-    order = dict(zip(targets, sources, strict=True))
-    rest = iter([axis for axis in range(rank) if axis not in sources])
-    return call.g.transpose(x, [order[i] if i in order else next(rest) for i in range(rank)])
+    return mnp.moveaxis(x, source, target)
 
 
 Ranges = tuple[list[int], list[int], list[int]]
@@ -133,7 +121,7 @@ def narrow(call: Call, x: Tensor, axis: int, start: int, length: int) -> Tensor:
 @aten("select", "select_copy")
 def select(call: Call, x: Tensor, axis: int, index: int) -> Tensor:
     size = shape_of(x)[axis]
-    return call.g.reshape(call.g.slice_axis(x, axis, index % size, 1), call.shape)
+    return call.g.slice_axis(x, axis, index % size, 1)
 
 
 def _sizes(call: Call, axis: int) -> list[int]:
@@ -148,9 +136,7 @@ def split(call: Call, x: Tensor, _: Any, axis: int = 0) -> list[Tensor]:
 
 @aten("unbind", "unbind_copy")
 def unbind(call: Call, x: Tensor, axis: int = 0) -> list[Tensor]:
-    count = len(call.result)
-    parts = call.g.split(x, [1] * count, axis) if count > 1 else [x]
-    return [call.g.reshape(part, list(r.shape)) for part, r in zip(parts, call.result, strict=True)]
+    return call.g.split(x, [1] * len(call.result), axis) if len(call.result) > 1 else [x]
 
 
 @aten("cat", "concat", "concatenate")
@@ -209,12 +195,12 @@ def full(call: Call, *arguments: Any, **_: Any) -> Tensor:
 
 @aten("fill")
 def fill(call: Call, x: Tensor, value: Any) -> Tensor:
-    return call.g.broadcast_to(call.cast(value, call.dtype), call.shape)
+    return call.cast(value, call.dtype)  # type: ignore[no-any-return]
 
 
 @aten("copy")
 def copy(call: Call, x: Tensor, source: Tensor, *_: Any) -> Tensor:
-    return call.g.broadcast_to(call.cast(source, call.dtype), call.shape)
+    return source
 
 
 @aten("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_strided", "_efficientzerotensor",
@@ -270,18 +256,9 @@ def arange(call: Call, *bounds: Any, **_: Any) -> Tensor:
     return call.g.constant(values.astype(call.dtype.numpy))
 
 
-@aten("tril")
-def tril(call: Call, x: Tensor, diagonal: int = 0) -> Tensor:
-    return call.g.select(_band(call, lambda row, column: column - row <= diagonal), x, call.cast(0, x.dtype))
-
-
-@aten("triu")
-def triu(call: Call, x: Tensor, diagonal: int = 0) -> Tensor:
-    return call.g.select(_band(call, lambda row, column: column - row >= diagonal), x, call.cast(0, x.dtype))
-
-
-def _band(call: Call, inside: Any) -> Tensor:
-    return call.g.constant(inside(*np.indices(call.shape[-2:])))
+@aten.rows({"tril": mnp.tril, "triu": mnp.triu})
+def triangle(call: Call, function: Callable[..., Tensor], x: Tensor, diagonal: int = 0) -> Tensor:
+    return function(x, k=diagonal)
 
 
 # --- diagonals, whose two axes are first moved to the end -------------------------------------------------------------
