@@ -1,5 +1,5 @@
-// Part of fuse_elementwise: large element-wise values that a much later region uses are computed again there, instead of
-// staying in memory from the forward to the backward pass.
+// Part of fuse_elementwise: large element-wise values that a much later region uses are computed again there, instead
+// of staying in memory from the forward to the backward pass.
 //
 //   %s = sigmoid(%x)                          %s = sigmoid(%x)
 //   %y = multiplication(%x, %s)               %y = multiplication(%x, %s)
@@ -7,8 +7,8 @@
 //   %d = multiplication(%g, %s)               %s' = sigmoid(%x);  %d = multiplication(%g, %s')
 //
 // This needs less memory and is faster, too: the first region does not write the value, and the second one reads %x
-// anyway. A value is only computed again from values that stay in memory in any case, and only if all its late users can
-// do so.
+// anyway. A value is only computed again from values that stay in memory in any case, and only if all its late users
+// can do so.
 #include <algorithm>
 #include <unordered_map>
 
@@ -30,7 +30,7 @@ bool is_plain_elementwise(const Operation& operation) {
 }
 
 bool is_expensive(const Operation& operation) {
-  static constexpr std::string_view kinds[] = {"exponent", "logarithm", "tanh", "erf", "sigmoid",
+  static constexpr std::string_view kinds[] = {"exponent", "logarithm", "tanh", "erf",     "sigmoid",
                                                "power",    "sin",       "cos",  "division"};
   return std::ranges::any_of(kinds, [&](std::string_view kind) { return operation.is(kind); });
 }
@@ -44,7 +44,9 @@ size_t memory_of(const Tensor* tensor) {
 class Recomputation {
  public:
   explicit Recomputation(const Program& program)
-      : users_(program), positions_(program.graph->operation_count(), -1), depths_(program.graph->operation_count(), 0) {
+      : users_(program),
+        positions_(program.graph->operation_count(), -1),
+        depths_(program.graph->operation_count(), 0) {
     int position = 0;
     for (const auto& operation : program.graph->root().operations) {
       positions_[operation->id] = position++;
@@ -151,9 +153,8 @@ class Recomputation {
 void recompute_elementwise(Program& program) {
   Recomputation recomputation(program);
   if (recomputation.is_empty()) return;
-  rewrite(program, [&](Rewriter& rewriter, const Operation& operation) {
-    return recomputation.visit(rewriter, operation);
-  });
+  rewrite(program,
+          [&](Rewriter& rewriter, const Operation& operation) { return recomputation.visit(rewriter, operation); });
 }
 
 }  // namespace mpsgraph::compiler
