@@ -227,10 +227,12 @@ def as_model(
     inputs: Mapping[str, Any] | None,
     outputs: Mapping[str, Tensor] | None,
     what: str,
+    of_module: Callable[[Module], Model] | None = None,
 ) -> Model:
     """Convert the object that a user exports (a graph, model, module, or NNGraph) to a Model.
 
-    `what` is the name of the exporter for error messages, such as "onnx.export".
+    `what` is the name of the exporter for error messages, such as "onnx.export". `of_module` converts a module; by
+    default its result in inference mode is computed for the given inputs.
     """
     if isinstance(model, NNGraph):
         if outputs is not None:
@@ -243,7 +245,7 @@ def as_model(
             raise GraphError(
                 f"[{what}] outputs must be None for a Module, whose results are the outputs: omit the argument"
             )
-        return _module_as_model(model, inputs, what)
+        return of_module(model) if of_module else _module_as_model(model, inputs, what)
     if isinstance(model, Model):
         return Model(
             model.graph,
