@@ -17,6 +17,11 @@ from .timeline import plot_timeline
 
 
 @checked
+def fill(profile: Profile, recorded: _core.Profile) -> None:
+    """Store what was recorded in a profile."""
+    profile._recorded = recorded
+
+
 class Profile:
     """Recording of everything that ran between start() and stop().
 
@@ -32,9 +37,6 @@ class Profile:
     def __init__(self) -> None:
         self._recorded: _core.Profile | None = None
         self._records: list[Record] | None = None
-
-    def _fill(self, recorded: _core.Profile) -> None:
-        self._recorded = recorded
 
     @property
     def _done(self) -> _core.Profile:
