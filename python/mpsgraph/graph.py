@@ -747,6 +747,21 @@ def set_generator(graph: Graph, seed: int) -> None:
     graph._generator = np.random.default_rng(seed % 2**64)
 
 
+def gradient_records(graph: Graph) -> list[Any]:
+    """Return the records of custom gradients; see mpsgraph._custom_gradients."""
+    return graph._custom_gradients
+
+
+def promotes(graph: Graph) -> bool:
+    """Return whether operators of a graph's tensors promote dtypes, as those of arrays do."""
+    return graph._promotes
+
+
+def promote(graph: Graph) -> None:
+    """Promote dtypes in operators of a graph's tensors."""
+    graph._promotes = True
+
+
 def _graph_again(text: str, seed: int, trainable: list[str], random_count: int, values: dict[str, Any]) -> Graph:
     """Recreate a graph from pickled state; `Graph.__reduce_ex__` names this function."""
     graph = Graph(seed, text=text)

@@ -21,6 +21,7 @@ from ..graph import Graph
 from ..model import Model, model_of
 from ..nn.module import Module, is_built, mode_of, unbuilt_copy
 from ..nngraph import NNGraph
+from ..nngraph.graph import core_of
 
 Value = TypeVar("Value")
 
@@ -271,7 +272,7 @@ def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None, what: str) 
         raise GraphError(f'[{what}] exporting an NNGraph needs inputs={{"images": (-1, height, width, channels)}}')
     graph = Graph()
     told = {name: _placeholder(graph, name, like, what) for name, like in inputs.items()}
-    model = model_of(nodes._core.model([(tensor.dtype, tensor.shape) for tensor in told.values()]), 0)
+    model = model_of(core_of(nodes).model([(tensor.dtype, tensor.shape) for tensor in told.values()]), 0)
     return Model(model.graph, dict(zip(told, model.inputs.values(), strict=True)), model.outputs)
 
 
