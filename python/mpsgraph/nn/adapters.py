@@ -22,7 +22,7 @@ from ..errors import GraphError, UnsupportedError
 from ..precision.mixed_precision import autocast_dtype
 from .initialisers import Initialiser, Uniform, zeros
 from .layers import Dropout, Linear, size_of
-from .module import Module, built_graph, graph_of, is_built, own_variables
+from .module import Module, built_graph, graph_of, is_built, name_children, own_variables
 from .quantized import QuantizedLinear, unpack
 from .state import bits_of, value_of, wide_of
 
@@ -237,7 +237,7 @@ class Adapted(Module):
             raise GraphError(f"there already is an adapter '{name}': remove it first, or pass another name")
         adapter.train(self.training)
         self.adapters = {**self.adapters, name: adapter}
-        self._name_children()
+        name_children(self)
         self.select({name: 1.0})
 
     def select(self, weights: dict[str, float]) -> None:

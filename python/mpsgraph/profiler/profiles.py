@@ -17,11 +17,6 @@ from .timeline import plot_timeline
 
 
 @checked
-def fill(profile: Profile, recorded: _core.Profile) -> None:
-    """Store what was recorded in a profile."""
-    profile._recorded = recorded
-
-
 class Profile:
     """Recording of everything that ran between start() and stop().
 
@@ -164,3 +159,8 @@ def _ordered(records: Iterable[Any], kernels: list[Kernel], threads: dict[int, s
             )
         )
     return result
+
+
+def fill(profile: Profile, recorded: _core.Profile) -> None:
+    """Store what was recorded in a profile."""
+    profile._recorded = recorded

@@ -214,7 +214,7 @@ class Fit:
             before = f"{part.name}_" if part.name else ""
             values |= {before + name: metric.result() for name, metric in part.accumulated.items()}
         if self.validation is not None:
-            with trainer.averaged_weights() if self.state.has_averages else nullcontext():
+            with self.state.averages_in_place() if self.state.has_averages else nullcontext():
                 found = trainer.evaluate(self.validation)
             trainer.history.append_validation(trainer.step, found)
             values |= {f"val_{name}": value for name, value in found.items()}

@@ -1,6 +1,6 @@
 """Protocols of a trainer and its builder, as fits, evaluations, and callbacks use them.
 
-`Trainer` and `TrainableModel`, the package of a trainer, implement them.
+`Trainer`, `TrainableModel`, which is the package of a trainer, and `mpsgraph.torch.Trainer` implement them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class SavesWithoutFrozen(Protocol):
 
 
 class Trains(Protocol):
-    """Protocol of trainers, which callbacks receive: a Trainer, or a TrainableModel."""
+    """Protocol of trainers, which callbacks receive: a Trainer, a TrainableModel, or a trainer of PyTorch modules."""
 
     stopped: str | None
     history: History
@@ -105,7 +105,7 @@ class Trains(Protocol):
     def optimizer(self) -> Any:
         """The optimizer. A package has none, and raises UnsupportedError."""
 
-    def train_step(self, x: Any, y: Any = None, sample_weight: Any = None, *, copy: bool = False) -> StepResult:
+    def train_step(self, x: Any, y: Any = None, sample_weight: Any = None, /, *, copy: bool = False) -> StepResult:
         """Train on one batch."""
 
     def evaluate(self, data: Any) -> dict[str, float]:
@@ -113,9 +113,6 @@ class Trains(Protocol):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint, or the package."""
-
-    def averaged_weights(self) -> AbstractContextManager[None]:
-        """Replace the weights by their moving averages within a `with` block."""
 
     def weights(self) -> dict[str, np.ndarray]:
         """Return copies of the values of the model's parameters and buffers."""

@@ -264,7 +264,7 @@ class TrainingState:
         return bool(new)
 
     @contextmanager
-    def averages_in_place(self, absent: str) -> Iterator[None]:
+    def averages_in_place(self, absent: str = "there are no averaged weights") -> Iterator[None]:
         """Replace the weights by their moving averages within a `with` block. Raise GraphError(absent) without any."""
         if not self.has_averages:
             raise GraphError(absent)

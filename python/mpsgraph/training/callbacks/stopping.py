@@ -79,7 +79,7 @@ class EarlyStopping(Watching):
                 self._averages = trainer.state.average_values()
                 # Validation uses the moving averages of the weights.
                 measured = bool(self._averages) and self.monitor.startswith("val_")
-                with trainer.averaged_weights() if measured else nullcontext():
+                with trainer.state.averages_in_place() if measured else nullcontext():
                     self._weights = trainer.weights()
             return
         self.waited += 1
