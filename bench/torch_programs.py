@@ -51,7 +51,7 @@ def stepping(side: str, made: torch_models.Made, fused: bool) -> Callable[[], fl
 
         if side == "trainer":
             trainer = mg.torch.Trainer(module, loss, optimizer)
-            return lambda: float(trainer.step(inputs, *labels))
+            return lambda: float(trainer.train_step(inputs, *labels))
         step = mg.torch.compile_step(module, loss, optimizer)
         return lambda: float(step(inputs, *labels))
     compiled = module

@@ -9,6 +9,7 @@ from typing import Any
 _ALIASES = {
     **dict.fromkeys(("Size", "Count"), "int"),
     "Sizes": "int | Sequence[int]",
+    "ManySizes": "Sequence[int]",
     **dict.fromkeys(("Finite", "Positive", "NotNegative", "Share", "BelowOne", "TopP"), "float"),
 }
 _ALIAS = re.compile(rf"\b({'|'.join(_ALIASES)})\b")

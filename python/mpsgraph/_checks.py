@@ -10,6 +10,8 @@ themselves.
 
 from __future__ import annotations
 
+import ast
+import builtins
 import functools
 import inspect
 import math
@@ -45,7 +47,6 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 _REST, _OTHERS = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _RESTS = ((inspect.CO_VARARGS, _REST), (inspect.CO_VARKEYWORDS, _OTHERS))
 _SIZED = ("mpsgraph.ops.", "mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.onnx", "mpsgraph.random")
-_BOUNDED = ("mpsgraph.nn.", "mpsgraph.data.", "mpsgraph.training.")
 Check: TypeAlias = Callable[[Any], bool]
 
 
@@ -65,28 +66,13 @@ class Named:
 
 Size: TypeAlias = Annotated[int, Bounds("of at least 1 (64-bit)", lambda v: 1 <= v < 2**63)]
 Sizes: TypeAlias = Annotated[int | Sequence[int], Bounds("of at least 1 (64-bit)", lambda v: 1 <= v < 2**63)]
+ManySizes: TypeAlias = Annotated[Sequence[int], Bounds("of at least 1 (64-bit)", lambda v: 1 <= v < 2**63)]
 Count: TypeAlias = Annotated[int, Bounds("of at least 0 (64-bit)", lambda v: 0 <= v < 2**63)]
 Finite: TypeAlias = Annotated[float, Bounds("that is finite", math.isfinite)]
 Positive: TypeAlias = Annotated[float, Bounds("above 0", lambda v: 0 < v < math.inf)]
 NotNegative: TypeAlias = Annotated[float, Bounds("of at least 0", lambda v: 0 <= v < math.inf)]
 Share: TypeAlias = Annotated[float, Bounds("from 0 to 1", lambda v: 0 <= v <= 1)]
 BelowOne: TypeAlias = Annotated[float, Bounds("from 0 (inclusive) to 1 (exclusive)", lambda v: 0 <= v < 1)]
-
-
-_BOUNDS: dict[str, Bounds] = {}
-for _names, _alias in (
-    ("epsilon eps", NotNegative),
-    ("delta", Positive),
-    ("momentum label_smoothing smoothing", Share),
-    ("dropout rate", BelowOne),
-    ("margin", Finite),
-    ("out_features in_features hidden_size num_layers num_heads embed_dim d_model dim_feedforward", Size),
-    ("num_embeddings embedding_dim out_channels in_channels channel_multiplier groups num_parameters", Size),
-    ("kernel_size strides stride dilations dilation upscale_factor downscale_factor", Size),
-    ("max_length output_size batch_size", Size),
-):
-    _BOUNDS |= dict.fromkeys(_names.split(), get_args(_alias)[1])
-"""Dict from argument names of layers, losses, and data to bounds. A name has the same bounds everywhere."""
 
 
 def checked(subject: T) -> T:
@@ -152,24 +138,23 @@ class Parameter:
     for other types is built when the first value of such a type arrives.
     """
 
-    def __init__(self, name: str, annotation: Any, function: Callable[..., Any], bounds: Bounds | None) -> None:
+    def __init__(self, name: str, annotation: Any, function: Callable[..., Any]) -> None:
         self.name = name
         self.usual: frozenset[type] = frozenset()
         self.takes_all = annotation is _EMPTY or annotation == "Any" or annotation == "object"
-        self._annotation, self._function, self._bounds = annotation, function, bounds
+        self._annotation, self._function = annotation, function
         self._seen = self._takes_ints = False
         self._check: Check | None = None
 
     @property
     def hint(self) -> Any:
-        """The annotation as an object, in which numbers have the bounds that the parameter's name implies, if any."""
-        hint = resolved(self._annotation, self._function)
-        return hint if self._bounds is None else _with_bounds(hint, self._bounds)
+        """The annotation as an object."""
+        return resolved(self._annotation, self._function)
 
     def accepts(self, value: Any) -> bool:
         """Return whether `value` matches the annotation. Called only for values whose type is not in `usual`."""
         if not self._seen:
-            text = self._annotation if self._bounds is None and isinstance(self._annotation, str) else ""
+            text = self._annotation if isinstance(self._annotation, str) else ""
             self.usual = _plain_types(text) or self._looked_up(_usual_types_of)
             self._takes_ints = not _WITH_INTS.isdisjoint(text.split(" | "))
             self._seen = True
@@ -214,9 +199,8 @@ class Contract:
         self.names: set[str] = set()
         self.by_position: list[str] = []
         self.by_name: list[str] = []
-        bounds = _BOUNDS if function.__module__.startswith(_BOUNDED) else {}
         for name, kind, annotation in _parameters(inner):
-            made = Parameter(name, annotation, inner, bounds.get(name))
+            made = Parameter(name, annotation, inner)
             by_place = kind in _BY_PLACE
             self.any_number = self.any_number or kind is _REST
             self.any_names = self.any_names or kind is _OTHERS
@@ -287,44 +271,57 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
 
 # Dict from (module, text) of annotations to objects; cached, because most annotations occur in many places.
 _RESOLVED: dict[tuple[str, str], Any] = {}
+# Modules of classes that annotations may name without importing them, except for type checkers.
+_HOMES = {
+    "Graph": "graph",
+    "History": "training.history",
+    "Model": "model",
+    "Module": "nn.module",
+    "Optimizer": "optim.optimizers",
+    "Trainer": "training.trainer",
+}
 
 
 def resolved(annotation: Any, function: Callable[..., Any]) -> Any:
-    """Return an annotation as an object. Names imported only for type checkers are looked up in the package."""
+    """Return an annotation as an object. Its text may contain names, subscripts, unions, literals, and `Named(...)`."""
     if annotation is inspect.Parameter.empty:
         return Any
     if not isinstance(annotation, str):
         return annotation
     key = function.__module__, annotation
     if key not in _RESOLVED:
-        _RESOLVED[key] = eval(annotation, function.__globals__, _Names())
+        _RESOLVED[key] = _object_of(ast.parse(annotation, mode="eval").body, function.__globals__)
     return _RESOLVED[key]
 
 
-class _Names(Mapping[str, Any]):
-    """Mapping from names to classes of this package, which annotations may use without importing them."""
+def _object_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """Return what an expression of an annotation means in a module with the given names."""
+    match node:
+        case ast.Constant(value):
+            return value
+        case ast.Name(name):
+            return _named(name, names)
+        case ast.Attribute(value, name):
+            return getattr(_object_of(value, names), name)
+        case ast.BinOp(left, ast.BitOr(), right):
+            return _object_of(left, names) | _object_of(right, names)
+        case ast.Subscript(value, index):
+            return _object_of(value, names)[_object_of(index, names)]
+        case ast.Tuple(items):
+            return tuple(_object_of(item, names) for item in items)
+        case ast.List(items):
+            return [_object_of(item, names) for item in items]
+        case ast.Call(ast.Name("Named"), [words]):
+            return Named(_object_of(words, names))
+    raise TypeError(f"an annotation of a checked function cannot contain `{ast.unparse(node)}`")
 
-    _homes = {
-        "Graph": "graph",
-        "History": "training.history",
-        "Model": "model",
-        "Module": "nn.module",
-        "Optimizer": "optim.optimizers",
-        "Trainer": "training.trainer",
-    }
 
-    def __getitem__(self, name: str) -> Any:
-        # A KeyError makes eval look in the function's globals.
-        module = sys.modules.get(f"mpsgraph.{self._homes[name]}")
-        if module is None:
-            raise KeyError(name)
-        return getattr(module, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._homes)
-
-    def __len__(self) -> int:
-        return len(self._homes)
+def _named(name: str, names: Mapping[str, Any]) -> Any:
+    """Return the object of a name in an annotation."""
+    home = sys.modules.get(f"mpsgraph.{_HOMES[name]}") if name in _HOMES else None
+    if home is not None:
+        return getattr(home, name)
+    return names[name] if name in names else getattr(builtins, name)
 
 
 def _alternatives(hint: Any) -> list[Any]:
@@ -335,16 +332,6 @@ def _alternatives(hint: Any) -> list[Any]:
         base, *extras = get_args(hint)
         return [Annotated[(part, *extras)] for part in _alternatives(base)]
     return [hint]
-
-
-def _with_bounds(hint: Any, bounds: Bounds) -> Any:
-    """Return the annotation with bounds added to the numbers among its alternatives."""
-
-    def bounded(part: Any) -> Any:
-        numbers = part in (int, float) or (get_origin(part) is Sequence and get_args(part)[0] in (int, float))
-        return Annotated[part, bounds] if numbers else part
-
-    return Union[tuple(bounded(part) for part in _alternatives(hint))]  # noqa: UP007
 
 
 @functools.cache

@@ -171,6 +171,11 @@ def _noting_arguments(cls: Any, *arguments: Any, **options: Any) -> Any:
 setattr(ShowsArguments, "__new__", _noting_arguments)  # noqa: B010
 
 
+def given_to(made: ShowsArguments) -> Given:
+    """Return the arguments that the constructor of an object was called with."""
+    return made._arguments or Given((), {})
+
+
 def arguments_of(made: ShowsArguments) -> Iterator[str]:
     """Yield arguments without a default as text, then name=value for arguments that differ from their default.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NoReturn, TypeAlias, overload
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias, overload
 
 import numpy as np
 
@@ -124,7 +124,7 @@ class Graph(
         self._on_devices: dict[str | None, DeviceGraph] = {}
         self._custom_gradients: list[Any] = []  # Records of mpsgraph._custom_gradients.
         self._parsed = text is not None
-        self._guest: Any = None  # Object of training/engine.py that currently holds the values of the variables.
+        self._guest: Guest | None = None  # Object that holds the values of the variables, if not the graph.
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise AttributeError, which names the method that users of numpy or PyTorch mean."""
@@ -278,9 +278,8 @@ class Graph(
             >>> g.variable_value(v).tolist(), twin.variable_value(twin.find("v").outputs[0]).tolist()
             ([2.0], [1.0])
         """
-        known = self._on_devices
-        device = None if None in known or not known else next(iter(known.values())).device
-        variables = self.variables if known else []
+        device = device_with_values(self)
+        variables = self.variables if self._on_devices else []
         values = dict(zip((v.name for v in variables), self.variable_values(variables, device=device), strict=True))
         return _graph_again, (str(self), self.seed, [v.name for v in self._trainable], self._random_count, values)
 
@@ -698,6 +697,69 @@ class Graph(
     def clear_cache(self) -> None:
         """Remove all executables from the cache of the default device. Variables keep their values."""
         self.on().clear_cache()
+
+
+# --- parts of graphs for other modules of the package -----------------------------------------------------------------
+
+
+class Guest(Protocol):
+    """Protocol of an object that currently holds the values of a graph's variables; see mpsgraph.training.engine."""
+
+    def give_back(self) -> None:
+        """Copy the values of the variables back to the graph."""
+
+
+def guest_of(graph: Graph) -> Guest | None:
+    """Return the object that currently holds the values of the variables, or None for the graph itself."""
+    return graph._guest
+
+
+def set_guest(graph: Graph, guest: Guest | None) -> None:
+    """Set the object that holds the values of the variables from now on."""
+    graph._guest = guest
+
+
+def holder_of_values(graph: Graph) -> DeviceGraph | None:
+    """Return the DeviceGraph that holds the values of the variables, or None if the graph has not run on any device."""
+    if graph._guest is not None:
+        graph._guest.give_back()
+    return graph._on_devices.get(None) or next(iter(graph._on_devices.values()), None)
+
+
+def device_with_values(graph: Graph) -> Device | None:
+    """Return the device with the current values: the default device, unless the graph has run only on others."""
+    known = graph._on_devices
+    return None if None in known or not known else next(iter(known.values())).device
+
+
+def variables_outputs_first(graph: Graph) -> set[Tensor]:
+    """Return the variables of shape (outputs, inputs). Modules add theirs, and optimizers of matrices read them."""
+    return graph._outputs_first
+
+
+def set_trainable(graph: Graph, variables: Iterable[Tensor]) -> None:
+    """Set the trainable variables."""
+    graph._trainable = list(variables)
+
+
+def set_generator(graph: Graph, seed: int) -> None:
+    """Draw further initial values from a new generator with a seed."""
+    graph._generator = np.random.default_rng(seed % 2**64)
+
+
+def gradient_records(graph: Graph) -> list[Any]:
+    """Return the records of custom gradients; see mpsgraph._custom_gradients."""
+    return graph._custom_gradients
+
+
+def promotes(graph: Graph) -> bool:
+    """Return whether operators of a graph's tensors promote dtypes, as those of arrays do."""
+    return graph._promotes
+
+
+def promote(graph: Graph) -> None:
+    """Promote dtypes in operators of a graph's tensors."""
+    graph._promotes = True
 
 
 def _graph_again(text: str, seed: int, trainable: list[str], random_count: int, values: dict[str, Any]) -> Graph:

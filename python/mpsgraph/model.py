@@ -14,11 +14,11 @@ import numpy as np
 
 from . import _core
 from ._checks import checked, refuse
-from ._core import DeviceGraph, NDArray, Operation, Tensor
+from ._core import NDArray, Operation, Tensor
 from ._display import shown
 from ._dtypes import constant_data
 from .errors import GraphError
-from .graph import Graph
+from .graph import Graph, holder_of_values, set_trainable
 from .pictures.tables import model_table
 from .quantization import Ranges
 
@@ -203,7 +203,7 @@ class Model:
             tensor = self._named(name, self.inputs, "input")
             constants.append((tensor, constant_data(value, None, tensor.dtype)))
         contents = _core.optimize_for_inference(
-            self.graph, self.inputs, self.outputs, self.parameters, constants, _values(self.graph)
+            self.graph, self.inputs, self.outputs, self.parameters, constants, holder_of_values(self.graph)
         )
         return model_of(contents, self.graph.seed)
 
@@ -338,7 +338,7 @@ def save_model(
         _named(outputs),
         parameters,
         whole.trainable_variables,
-        _values(whole),
+        holder_of_values(whole),
         locations,
     )
 
@@ -346,7 +346,7 @@ def save_model(
 def graph_of(contents: _core.PackageContents, seed: int) -> Graph:
     """Create the graph of an opened package. The call consumes `contents`, which cannot be used again."""
     graph = Graph(seed, text=contents)
-    graph._trainable = list(contents.trainable(graph))
+    set_trainable(graph, contents.trainable(graph))
     return graph
 
 
@@ -370,13 +370,6 @@ def _model_again(
     model = Model(graph, found(inputs), found(outputs), found(parameters))
     model.classes = classes
     return model
-
-
-def _values(graph: Graph) -> DeviceGraph | None:
-    """Return the DeviceGraph that holds the values of the variables, or None if the graph has not run on any device."""
-    if graph._guest is not None:
-        graph._guest.give_back()
-    return graph._on_devices.get(None) or next(iter(graph._on_devices.values()), None)
 
 
 def _named(tensors: Mapping[str, Tensor] | Sequence[Tensor]) -> dict[str, Tensor]:

@@ -8,17 +8,15 @@ distinguished by identity: dicts and sets compare hashes first, and two differen
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ._core import NDArray, Tensor, bool_
 from ._names import BINARY, COMPARISONS
 from .errors import DTypeError, GraphError, ShapeError
-from .ops._family import Number, TensorLike, as_index
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from .graph import Graph, promotes
+from .ops._family import Number, TensorLike, as_index, operands_of
 
 # Annotations are objects, not strings, because the stub of _core is generated from them.
 Operator = Callable[[Tensor, TensorLike], Tensor]
@@ -51,13 +49,13 @@ def _pair(operator: str, apply: "Callable[[Graph, Any, Any, Tensor], Tensor]") -
         if not _is_operand(other):
             return NotImplemented  # type: ignore[no-any-return]
         g = _graph(self)
-        return _promoted(operator, self, other) if g._promotes else apply(g, self, other, self)
+        return _promoted(operator, self, other) if promotes(g) else apply(g, self, other, self)
 
     def reflected(self: Tensor, other: TensorLike) -> Tensor:
         if not _is_operand(other):
             return NotImplemented  # type: ignore[no-any-return]
         g = _graph(self)
-        return _promoted(operator, other, self) if g._promotes else apply(g, other, self, self)
+        return _promoted(operator, other, self) if promotes(g) else apply(g, other, self, self)
 
     return forward, reflected
 
@@ -77,7 +75,7 @@ def _matmul(g: "Graph", left: Any, right: Any, asked: Tensor) -> Tensor:
     """Apply `@`. As in numpy, a vector is a row on the left and a column on the right."""
     kinds = (Tensor, np.ndarray, NDArray, list, tuple, *Number)
     if isinstance(left, kinds) and isinstance(right, kinds):
-        left, right = g._operands("matrix_multiplication", [left, right])
+        left, right = operands_of(g, "matrix_multiplication", [left, right])
         if any(x.shape is not None and len(x.shape) < 2 for x in (left, right)):
             from .numpy._products import product
 
@@ -203,7 +201,7 @@ def _equality(operator: str, name: str) -> Callable[[Tensor, Any], Any]:
         is_array = hasattr(other, "__array__") or hasattr(other, "__dlpack__")
         if is_array or isinstance(other, (Tensor, *Number, list, tuple)):
             g = _graph(self)
-            return _promoted(operator, self, other) if g._promotes else getattr(g, name)(self, other)
+            return _promoted(operator, self, other) if promotes(g) else getattr(g, name)(self, other)
         return NotImplemented
 
     return compare
@@ -216,7 +214,7 @@ _TRACED = (
 
 
 def _no_truth(self: Tensor) -> NoReturn:
-    if _graph(self)._promotes:
+    if promotes(_graph(self)):
         raise DTypeError(f"{self.name} {_TRACED}")
     raise DTypeError(
         f"{self.name} has no truth value until the graph runs: use g.if_ or g.select to choose by it, or g.run to "
@@ -234,7 +232,7 @@ def _no_number(self: Tensor) -> NoReturn:
 
 
 def _no_array(self: Tensor, dtype: Any = None, copy: Any = None) -> NoReturn:
-    if _graph(self)._promotes:
+    if promotes(_graph(self)):
         raise DTypeError(f"{self.name} {_TRACED}")
     raise DTypeError(f"{self.name} has no value until the graph runs: fetch it with g.run(feeds, {self.name})")
 

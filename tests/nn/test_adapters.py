@@ -7,7 +7,6 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from mpsgraph import lm, nn
-from mpsgraph.training.variables import variables_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 5)).astype(np.float32)
@@ -85,7 +84,7 @@ def test_only_adapters_have_gradients_and_optimizer_state() -> None:
     after = model.state_dict()
     changed = {path for path in before if not np.array_equal(before[path], after[path])}
     assert changed == {"2.adapters.default.down", "2.adapters.default.up"}
-    states = {name for name in variables_of(trainer) if "/" in name}
+    states = {name for name in trainer.state.variables() if "/" in name}
     assert states == {
         *(f"2.adapters.default.{p}/{s}" for p in ("down", "up") for s in ("momentum", "velocity")), "adam/step"
     }  # fmt: skip

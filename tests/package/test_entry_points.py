@@ -105,7 +105,7 @@ def more_calls(folder: Path) -> None:
     opened.evaluate(inputs, labels), opened.predict(inputs), opened.stop("enough")
     opened.set_weights(opened.weights()), opened.save(folder / "again")
     model.parameters(), model.freeze().unfreeze(), model.buffers(), model.load_state_dict(model.state_dict())
-    trainer._model().save(folder / "model")
+    trainer.builder.model().save(folder / "model")
     trainer.history.append_validation(1, {"loss": 1.0})
     batches = mg.data.batches((inputs, labels), 4)
     batches.fits(batches), batches.load_state_dict(batches.state_dict())
@@ -113,7 +113,7 @@ def more_calls(folder: Path) -> None:
     mg.data.read_idx(folder / "idx")
     outcome(lambda: mg.data.read_cifar10(folder))
     with mg.profiler.profile() as profile:
-        run = trainer.graph.run_async({trainer._inputs: inputs}, trainer._prediction)
+        run = trainer.graph.run_async({trainer.builder.program.inputs: inputs}, trainer.builder.program.prediction)
         run.wait(60.0)
     profile.table("kind", 3, mg.profiler.Limits(1e9, 1e9)), profile.save_chrome_trace(folder / "trace")
     wide, data = mg.Trainer(nn.Linear(8)), np.ones((8, 64), np.float32)

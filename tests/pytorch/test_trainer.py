@@ -33,7 +33,7 @@ def assert_trains_alike(module, loss, make, x, *labels, tolerance=1e-9):
     theirs_optimizer, ours_optimizer = make(module.parameters()), make(ours.parameters())
     expected = pytorch_steps(module, loss, theirs_optimizer, x, *labels)
     trainer = mg.torch.Trainer(ours, loss, ours_optimizer)
-    assert np.allclose([float(trainer.step(x, *labels)) for _ in range(STEPS)], expected, rtol=tolerance)
+    assert np.allclose([float(trainer.train_step(x, *labels)) for _ in range(STEPS)], expected, rtol=tolerance)
     trainer.sync()
     for name, value in module.state_dict().items():
         torch.testing.assert_close(ours.state_dict()[name], value, rtol=tolerance, atol=tolerance)
@@ -152,7 +152,7 @@ def test_batch_size_and_learning_rate_can_change_between_steps():
         loss = F.cross_entropy(reference(x), labels)
         loss.backward()
         theirs.step()
-        assert float(trainer.step(x, labels)) == pytest.approx(loss.item(), rel=1e-6)
+        assert float(trainer.train_step(x, labels)) == pytest.approx(loss.item(), rel=1e-6)
 
 
 def test_existing_optimizer_state_is_used():
@@ -164,12 +164,12 @@ def test_existing_optimizer_state_is_used():
     expected += pytorch_steps(reference, F.cross_entropy, theirs, x, labels)
     pytorch_steps(module, F.cross_entropy, ours, x, labels)
     trainer = mg.torch.Trainer(module, F.cross_entropy, ours)
-    got = [float(trainer.step(x, labels)) for _ in range(STEPS)]
+    got = [float(trainer.train_step(x, labels)) for _ in range(STEPS)]
     assert np.allclose(got, expected[STEPS:], rtol=1e-6)
     module.load_state_dict(perceptron().state_dict())
     ours.state.clear()
     trainer.load()
-    assert np.allclose([float(trainer.step(x, labels)) for _ in range(STEPS)], expected[:STEPS], rtol=1e-6)
+    assert np.allclose([float(trainer.train_step(x, labels)) for _ in range(STEPS)], expected[:STEPS], rtol=1e-6)
 
 
 def test_dropout_differs_per_step_and_repeats_by_seed():
@@ -178,7 +178,7 @@ def test_dropout_differs_per_step_and_repeats_by_seed():
         nn.init.ones_(module[1].weight)
         optimizer = torch.optim.SGD(module.parameters(), lr=0.0)
         trainer = mg.torch.Trainer(module, lambda y: y.mean(), optimizer, seed=seed)
-        return [float(trainer.step(torch.ones(20, 100))) for _ in range(3)]
+        return [float(trainer.train_step(torch.ones(20, 100))) for _ in range(3)]
 
     first = losses(1)
     assert len(set(first)) == 3 and losses(1) == first and losses(2) != first
@@ -196,11 +196,82 @@ def test_unsupported_modules_losses_and_optimizers_raise():
         mg.torch.Trainer("module", F.mse_loss, sgd)
     trainer = mg.torch.Trainer(module, lambda y: y, sgd)
     with pytest.raises(mg.GraphError, match=r"must be a scalar, got shape \(4, 3\)"):
-        trainer.step(torch.ones(4, 2))
+        trainer.train_step(torch.ones(4, 2))
     with pytest.raises(mg.DTypeError, match="must be PyTorch tensors"):
-        trainer.step(np.ones((4, 2), np.float32))
+        trainer.train_step([[1.0, 1.0]])
     before = {name: value.clone() for name, value in module.state_dict().items()}
     hashed = mg.torch.Trainer(module, lambda y: y.sum() + torch.hash_tensor(y).float(), sgd)
     with pytest.raises(mg.UnsupportedError, match="hash_tensor"):
-        hashed.step(torch.ones(4, 2))
+        hashed.train_step(torch.ones(4, 2))
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
+
+
+def regression():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(3, 16), nn.Dropout(0.2), nn.BatchNorm1d(16), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
+    return mg.torch.Trainer(module, F.mse_loss, optimizer, seed=0)
+
+
+X = torch.randn(64, 3, generator=torch.Generator().manual_seed(1))
+Y = X.sum(1, keepdim=True)
+
+
+def test_fit_evaluate_and_predict_agree_with_pytorch():
+    trainer = regression()
+    history = trainer.fit(X, Y, epochs=4, batch_size=16, validation=(X, Y), progress=False)
+    assert trainer.step == 16 and len(history.loss) == 16 and history.epoch == 4
+    assert history.validation[-1][1]["loss"] < history.validation[0][1]["loss"]
+    trainer.sync()
+    trainer.module.eval()
+    with torch.no_grad():
+        expected = trainer.module(X)
+    np.testing.assert_allclose(trainer.predict(X), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(trainer.predict(X, batch_size=20), expected, rtol=1e-4, atol=1e-5)
+    assert trainer.evaluate(X, Y)["loss"] == pytest.approx(F.mse_loss(expected, Y).item(), rel=1e-4)
+
+
+def test_fit_accepts_data_loaders_and_callbacks():
+    trainer = regression()
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, Y), batch_size=32)
+    stopping = mg.training.callbacks.EarlyStopping("loss", patience=1, min_delta=1e6)
+    history = trainer.fit(loader, epochs=9, callbacks=[stopping], progress=False)
+    assert history.epoch == 2 and "has not improved" in trainer.stopped
+
+
+def test_training_continues_from_a_checkpoint_bit_for_bit(tmp_path):
+    trainer, other = regression(), regression()
+    for _ in range(3):
+        trainer.train_step(X, Y)
+    trainer.save(tmp_path / "c.safetensors")
+    names = mg.checkpoint.load(tmp_path / "c.safetensors")[0].keys()
+    assert {"0.weight", "0.weight/momentum_buffer", "2.running_mean"} <= names
+    other.load(tmp_path / "c.safetensors")
+    assert other.step == 3
+    assert [float(trainer.train_step(X, Y)) for _ in range(3)] == [float(other.train_step(X, Y)) for _ in range(3)]
+
+
+def test_checkpoint_of_another_module_raises_and_changes_nothing(tmp_path):
+    trainer = regression()
+    trainer.train_step(X, Y)
+    trainer.save(tmp_path / "c.safetensors")
+    module = nn.Linear(3, 1)
+    other = mg.torch.Trainer(module, F.mse_loss, torch.optim.SGD(module.parameters(), lr=0.1))
+    before = other.weights()
+    with pytest.raises(mg.CheckpointError, match="another module or optimizer"):
+        other.load(tmp_path / "c.safetensors")
+    assert all((before[name] == value).all() for name, value in other.weights().items()) and other.step == 0
+
+
+def test_weights_can_be_read_and_set_by_name():
+    trainer = regression()
+    weights = trainer.weights()
+    trainer.set_weights({name: np.zeros_like(value) for name, value in weights.items()})
+    assert not trainer.state_dict()["0.weight"].any()
+    with pytest.raises(mg.GraphError, match="values must have the paths"):
+        trainer.set_weights({})
+
+
+def test_trainers_have_the_same_verbs():
+    names = {name for name in dir(mg.torch.Trainer) if not name.startswith("_")}
+    assert names - {"sync", "state_dict"} <= set(dir(mg.Trainer))

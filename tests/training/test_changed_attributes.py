@@ -10,7 +10,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from mpsgraph import nn, optim
-from mpsgraph.training.settings import _signature
+from mpsgraph.training.changed_settings import signature_of
 
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(8, 4)
 Y = X @ np.float32([[1], [-2], [3], [-4]]) + 1
@@ -141,7 +141,7 @@ def operations_of(layer, x):
     """Return a description of the operations that another call adds. It does not distinguish between random states."""
     start = x.graph.operation_count
     layer(*inputs_of(type(layer), x))
-    described = _signature([op for op in x.graph.operations if op.id >= start and op.kind != "variable"])
+    described = signature_of([op for op in x.graph.operations if op.id >= start and op.kind != "variable"])
     return re.sub(r"random_state_\d+", "random_state", repr(described))
 
 
@@ -280,7 +280,7 @@ def trainer_with(name):
 def test_changed_optimizer_option_takes_effect_or_raises(kind, name):
     trainer, other = trainer_with(kind), trainer_with(kind)
     value = other_option(name, getattr(trainer.optimizer, name))
-    rebuilds = trainer._rebuilds
+    rebuilds = trainer.builder.changed.rebuilds
     try:
         setattr(trainer.optimizer, name, value)
         float(trainer.train_step(X, Y))
@@ -291,7 +291,7 @@ def test_changed_optimizer_option_takes_effect_or_raises(kind, name):
     weights = other.weights()
     differs = any((now != weights[path]).any() for path, now in trainer.weights().items())
     if (kind, name) in REBUILT:
-        assert trainer._rebuilds > rebuilds and not differs, "remove this option from REBUILT"
+        assert trainer.builder.changed.rebuilds > rebuilds and not differs, "remove this option from REBUILT"
         return
     assert differs, f"{kind}.{name} = {value!r} neither took effect nor raised"
 
@@ -307,7 +307,14 @@ ATTRIBUTES = {
     **dict.fromkeys(
         (
             *("model", "network", "graph", "objective", "seed", "dtype", "engine", "distributed", "precision"),
-            *("precision_error", "precision_choices", "accumulation", "gradient_accumulation_steps"),
+            *(
+                "precision_error",
+                "precision_choices",
+                "accumulation",
+                "gradient_accumulation_steps",
+                "state",
+                "builder",
+            ),
         ),
         "raises",
     ),
@@ -335,7 +342,7 @@ EFFECTS = {
     "loss": lambda trainer, before: _loss_of(trainer) != _loss_of(before),
     "loss_weights": lambda trainer, before: _loss_of(trainer) == pytest.approx(2 * _loss_of(before)),
     "metrics": lambda trainer, before: "mean_absolute_error" in trainer.train_step(X, Y).values,
-    "ema_decay": lambda trainer, before: trainer.train_step(X, Y).wait() and trainer._has_averages,
+    "ema_decay": lambda trainer, before: trainer.train_step(X, Y).wait() and trainer.state.has_averages,
     "learning_rate": lambda trainer, before: trainer.learning_rate == 0.5,
     "step": lambda trainer, before: trainer.train_step(X, Y).wait() and trainer.step == 8,
     "history": lambda trainer, before: trainer.fit([(X, Y)], progress=False) is trainer.history,
@@ -413,7 +420,7 @@ def test_methods_that_build_a_step_raise_outside_training_step():
     trainer = linear()
     with pytest.raises(mg.GraphError, match="only be called in training_step"):
         trainer.minimize(trainer.graph.constant(1.0))
-    built = trainer._last_step[2]
+    built = trainer.builder.last_built
     with pytest.raises(mg.GraphError, match="only be called in training_step"):
         trainer.training_step(built.inputs, built.labels)
 

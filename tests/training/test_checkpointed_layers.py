@@ -214,7 +214,7 @@ def intermediate_bytes(layers):
     trainer = mg.Trainer(deep(10, 32), optimizer="sgd", checkpoint_layers=layers)
     x, y = classes(RANDOM.normal(size=(1024, 32)).astype(np.float32))
     float(trainer.train_step(x, y))
-    return trainer._last_step[1].shared_bytes
+    return trainer.builder.program.last_step.executable.shared_bytes
 
 
 def test_checkpointed_layers_free_their_activations():

@@ -131,7 +131,7 @@ class Sessions(RuleBasedStateMachine):
     def refuse_a_batch(self, kind):
         """A batch of the wrong dtype or shape raises and changes nothing."""
         x, y = BATCHES[0]
-        if not self.trainer._specs:
+        if not self.trainer.builder.specs:
             return
         wrong = {"dtype": x.astype(np.float16), "rank": x[..., None], "features": x[:, :2]}[kind]
         with pytest.raises(mg.Error):
@@ -180,7 +180,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule()
     def save(self):
-        if not self.trainer._specs:
+        if not self.trainer.builder.specs:
             with pytest.raises(mg.GraphError, match="nothing to save"):
                 self.trainer.save(Path(self.folder.name) / "c.safetensors")
             return
@@ -219,7 +219,7 @@ class Sessions(RuleBasedStateMachine):
 
     @invariant()
     def weights_and_counters_agree(self):
-        if not hasattr(self, "trainer") or not self.trainer._specs:
+        if not hasattr(self, "trainer") or not self.trainer.builder.specs:
             return
         self.trainer.wait()
         assert self.trainer.step == self.reference.step

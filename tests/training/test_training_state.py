@@ -277,3 +277,24 @@ def test_failed_step_leaves_averages_of_unfrozen_layers_unset():
         expected = 0.9 * expected + 0.1 * weight
     with trainer.averaged_weights():
         np.testing.assert_allclose(model.state_dict()["0.weight"], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_new_trainer_continues_averages_of_weights_that_are_frozen_in_it(tmp_path):
+    def created(frozen):
+        model = nn.Sequential(nn.Linear(3), nn.Linear(4))
+        if frozen:
+            model.layers[0].freeze()
+        return mg.Trainer(model, optimizer=mg.optim.SGD(0.1), ema_decay=0.9, seed=0)
+
+    trainer = created(frozen=False)
+    trainer.train_step(X, Y), trainer.train_step(X, Y).wait()
+    trainer.model.layers[0].freeze()
+    trainer.train_step(X, Y).wait()
+    trainer.save(tmp_path / "c.safetensors")
+    other = created(frozen=True)
+    other.load(tmp_path / "c.safetensors")
+    for each in (trainer, other):
+        each.train_step(X, Y).wait()
+    with trainer.averaged_weights(), other.averaged_weights():
+        expected, found = trainer.weights(), other.weights()
+    assert all((found[path] == expected[path]).all() for path in expected)

@@ -8,20 +8,21 @@ are never silently ignored: the import fails if the function has not read all of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .. import _core
 from .._core import DType, Tensor, float32
 from ..errors import GraphError, UnsupportedError
-from ..graph import Graph
 from ..interchange.data_dependent import DataDependent
 from ..interchange.node_view import SizedNode
 from ..interchange.registry import Registry
 from ._values import Fixed
 from ._wire import Message
+
+if TYPE_CHECKING:
+    from .program import CoreMLImporter
 
 Value: TypeAlias = "Tensor | Fixed | TensorList | State"
 Results: TypeAlias = "Value | Sequence[Value]"
@@ -60,38 +61,6 @@ def known_operations() -> list[str]:
     return sorted([*mil.known(), "const"])
 
 
-class Import(Protocol):
-    """The methods of an importer that translation functions of MIL operations may call."""
-
-    graph: Graph
-
-    def tensor(self, value: Value) -> Tensor:
-        """Return a value as a tensor. A constant of the program becomes a constant of the graph."""
-
-    def weight(self, fixed: Fixed, trained: bool) -> Tensor:
-        """Return a constant as a tensor: as a variable if it is selected as a trainable weight, and as a graph constant
-        otherwise.
-        """
-
-    def value_of(self, tensor: Tensor) -> np.ndarray:
-        """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
-
-    def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
-
-    def nested(self, block: Message, given: Sequence[Value]) -> list[Value]:
-        """Add the operations of a nested block at the current position and return its results."""
-
-    def block(self) -> AbstractContextManager[Any]:
-        """Return a context manager for building a block. Constants created in the block are not visible outside."""
-
-    def write(self, state: State, value: Tensor) -> None:
-        """Assign a new value to a state in every run that computes an output."""
-
-    def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """Record the class labels for a classifier's output of class indices or scores."""
-
-
 class Call(SizedNode):
     """A MIL operation, as passed to its translation function.
 
@@ -100,7 +69,7 @@ class Call(SizedNode):
 
     def __init__(
         self,
-        importer: Import,
+        importer: CoreMLImporter,
         name: str,
         operands: dict[str, list[Value]],
         results: Sequence[tuple[DType | None, tuple[int, ...] | None]],

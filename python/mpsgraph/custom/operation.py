@@ -16,7 +16,7 @@ from .._display import shown
 from .._dtypes import as_dtype
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
-from ..ops._family import TensorLike
+from ..ops._family import TensorLike, add_operation, operands_of
 from ..precision.mixed_precision import autocast_dtype
 from .compiling import compiled
 from .description import KINDS, AttributeSpec, Description
@@ -93,7 +93,7 @@ class CustomOperation:
             raise GraphError(
                 f"[{self.name}] none of the operands is a tensor; pass graph=... to select the graph to add to"
             )
-        made = self._create(at, at._operands(self.name, operands), attributes, name)
+        made = self._create(at, operands_of(at, self.name, operands), attributes, name)
         outputs = made.outputs
         return outputs[0] if len(outputs) == 1 else tuple(outputs) or made
 
@@ -109,7 +109,7 @@ class CustomOperation:
             values = {key: default for key, _, default in self._attributes if default is not None} | dict(attributes)
             if all(key in values for key, _, _ in self._attributes) and len(values) == len(self._attributes):
                 stated["types"] = self._infer([_type_of(operand) for operand in operands], values)
-        return graph._operation("custom", operands, stated, name or self.name.rpartition(".")[2])
+        return add_operation(graph, "custom", operands, stated, name or self.name.rpartition(".")[2])
 
     def _as_gradient(self) -> Callable[[CustomGradient], Any]:
         """Return a gradient function that calls this operation with the incoming gradients followed by the operands."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .._checks import checked
+from .._checks import Size, checked
 from .._display import shown
 from ..errors import GraphError, ShapeError
 
@@ -50,7 +50,7 @@ class Batches:
         1
     """
 
-    def __init__(self, dataset: Dataset, batch_size: int, shuffle: bool, seed: int, drop_last: bool) -> None:
+    def __init__(self, dataset: Dataset, batch_size: Size, shuffle: bool, seed: int, drop_last: bool) -> None:
         self.arrays = tuple(np.asarray(array) for array in dataset)
         lengths = {len(array) if array.ndim else -1 for array in self.arrays}
         if len(lengths) != 1 or -1 in lengths:
@@ -183,7 +183,7 @@ class Batches:
 
 @checked
 def batches(
-    dataset: Dataset, batch_size: int = 64, shuffle: bool = True, seed: int = 0, drop_last: bool = False
+    dataset: Dataset, batch_size: Size = 64, shuffle: bool = True, seed: int = 0, drop_last: bool = False
 ) -> Batches:
     """Divide a dataset of arrays into batches.
 

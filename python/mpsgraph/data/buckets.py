@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._checks import checked
+from .._checks import Size, checked
 from .._display import shown
 from ..errors import DTypeError, ShapeError
 from .batches import Batches
@@ -72,7 +72,7 @@ class Buckets(BatchesByLength):
     def __init__(
         self,
         dataset: Sequence[Sequences | np.ndarray],
-        batch_size: int,
+        batch_size: Size,
         boundaries: Sequence[int] | None,
         shuffle: bool,
         seed: int,
@@ -161,7 +161,7 @@ class _Column:
 @checked
 def bucketed(
     dataset: Sequence[Sequence[np.ndarray] | np.ndarray],
-    batch_size: int = 64,
+    batch_size: Size = 64,
     boundaries: Sequence[int] | None = None,
     shuffle: bool = True,
     seed: int = 0,

@@ -64,7 +64,7 @@ class Loader(Batches):
     def __init__(
         self,
         dataset: Any,
-        batch_size: int,
+        batch_size: Size,
         shuffle: bool,
         seed: int,
         drop_last: bool,
@@ -226,7 +226,7 @@ def together(samples: list[Any]) -> Any:
 @checked
 def loaded(
     dataset: Any,
-    batch_size: int = 64,
+    batch_size: Size = 64,
     shuffle: bool = True,
     seed: int = 0,
     drop_last: bool = False,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from .. import _core
 from .._checks import Size, checked
-from .._core import DType, NDArray, Operation, Tensor
+from .._core import Device, DType, NDArray, Operation, Tensor
 from .._dtypes import DTypeLike, as_dtype
 from ..data.batches import Batches
 from ..errors import CheckpointError, Error, GraphError
@@ -73,6 +73,20 @@ class DataParallel:
     def wire_dtype(self) -> DType | None:
         """The argument wire as a DType."""
         return None if self.wire is None else as_dtype(self.wire)
+
+
+class Shared(Protocol):
+    """Protocol of the state of training, which is equal in all processes apart from random states."""
+
+    device: Device | str | None
+    random_states: list[Tensor]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the variables."""
+
+    def variables(self) -> dict[str, Tensor]:
+        """Return all variables, keyed by name."""
 
 
 class Slot:
@@ -140,14 +154,13 @@ class Partnership:
     # --- building a step -------------------------------------------------------------------------------------------
 
     @contextmanager
-    def building(self, facts: Mapping[str, Any], samples: int, variables: Callable[[], Any]) -> Iterator[None]:
+    def building(self, facts: Mapping[str, Any], samples: int, state: Shared) -> Iterator[None]:
         """Build a step within a `with` block; for the first step, check that all processes agree.
 
         Args:
             facts: Dict from names, for error messages, to values that must be equal in all processes.
             samples: Number of samples in the batch.
-            variables: Function that returns the graph, the device, a dict from names to all variables, and the
-                variables with random states.
+            state: State of training. The first process's values are sent to all others.
 
         Raises:
             GraphError: In every process, if the processes disagree or one of them fails to build the step.
@@ -174,11 +187,11 @@ class Partnership:
         for other, its in enumerate(all_told):
             if its is not None:
                 raise GraphError(f"process {other} could not build its training step: {its}")
-        graph, device, named, states = variables()
+        named = state.variables()
         described = {f"variable '{name}'": f"{v.dtype} {tuple(v.shape or ())}" for name, v in sorted(named.items())}
         described |= {f"bucket '{slot.name}'": str(slot.types) for slot in self._slots.values()}
         self._compare("after the first step was built", described)
-        self._broadcast(graph, device, [v for _, v in sorted(named.items())], states)
+        self._broadcast(state, [v for _, v in sorted(named.items())])
         self.agreed = True
 
     def _compare(self, when: str, facts: Mapping[str, Any]) -> None:
@@ -196,11 +209,11 @@ class Partnership:
                         "as writing files, should depend on mpsgraph.distributed.rank()"
                     )
 
-    def _broadcast(self, graph: Graph, device: Any, variables: Sequence[Tensor], states: Sequence[Tensor]) -> None:
+    def _broadcast(self, state: Shared, variables: Sequence[Tensor]) -> None:
         """Copy the variables of the first process to all others, and give each process its own random stream."""
-        own = set(states)
+        own, graph = set(state.random_states), state.graph
         received = {}
-        for variable, value in zip(variables, graph.variable_values(variables, device=device), strict=True):
+        for variable, value in zip(variables, graph.variable_values(variables, device=state.device), strict=True):
             data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
             if data.size:
                 self.processes.finish(self.processes.common.Ibcast(data, 0), "the broadcast of initial values", data)
@@ -209,7 +222,7 @@ class Partnership:
                 if variable in own:
                     value = self.stream(value)
                 received[variable] = value
-        graph.set_variables(received, device=device)
+        graph.set_variables(received, device=state.device)
 
     def stream(self, state: np.ndarray) -> np.ndarray:
         """Return a random state for this process.
@@ -338,6 +351,12 @@ class Partnership:
         return buffer
 
 
+def _partnership_of(trainer: Any) -> Partnership | None:
+    """Return the connection of a trainer to the other processes, or None for other objects and single processes."""
+    partnership = getattr(getattr(trainer, "state", None), "partnership", None)
+    return partnership if isinstance(partnership, Partnership) else None
+
+
 def statistics(trainer: Any) -> dict[str, float]:
     """Return how much a trainer's steps have communicated, and how long it took.
 
@@ -356,7 +375,7 @@ def statistics(trainer: Any) -> dict[str, float]:
         >>> mg.distributed.statistics(trainer)["reductions"]
         0
     """
-    partnership = getattr(trainer, "_partnership", None)
+    partnership = _partnership_of(trainer)
     if partnership is None or not partnership.agreed:
         return {"reductions": 0, "communication": 0.0, "waited": 0.0, "copied": 0.0, "hidden": 0.0}
     found = partnership.exchange.statistics
@@ -384,7 +403,7 @@ def explain(trainer: Any) -> str:
         >>> print(mg.distributed.explain(trainer))
         1 process: no communication
     """
-    partnership = getattr(trainer, "_partnership", None)
+    partnership = _partnership_of(trainer)
     if partnership is None or partnership.processes.size == 1:
         return "1 process: no communication"
     if not partnership.agreed:

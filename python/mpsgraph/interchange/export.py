@@ -21,6 +21,7 @@ from ..graph import Graph
 from ..model import Model, model_of
 from ..nn.module import Module, is_built, mode_of, unbuilt_copy
 from ..nngraph import NNGraph
+from ..nngraph.graph import core_of
 
 Value = TypeVar("Value")
 
@@ -227,10 +228,12 @@ def as_model(
     inputs: Mapping[str, Any] | None,
     outputs: Mapping[str, Tensor] | None,
     what: str,
+    of_module: Callable[[Module], Model] | None = None,
 ) -> Model:
     """Convert the object that a user exports (a graph, model, module, or NNGraph) to a Model.
 
-    `what` is the name of the exporter for error messages, such as "onnx.export".
+    `what` is the name of the exporter for error messages, such as "onnx.export". `of_module` converts a module; by
+    default its result in inference mode is computed for the given inputs.
     """
     if isinstance(model, NNGraph):
         if outputs is not None:
@@ -243,7 +246,7 @@ def as_model(
             raise GraphError(
                 f"[{what}] outputs must be None for a Module, whose results are the outputs: omit the argument"
             )
-        return _module_as_model(model, inputs, what)
+        return of_module(model) if of_module else _module_as_model(model, inputs, what)
     if isinstance(model, Model):
         return Model(
             model.graph,
@@ -269,7 +272,7 @@ def nodes_as_model(nodes: NNGraph, inputs: Mapping[str, Any] | None, what: str) 
         raise GraphError(f'[{what}] exporting an NNGraph needs inputs={{"images": (-1, height, width, channels)}}')
     graph = Graph()
     told = {name: _placeholder(graph, name, like, what) for name, like in inputs.items()}
-    model = model_of(nodes._core.model([(tensor.dtype, tensor.shape) for tensor in told.values()]), 0)
+    model = model_of(core_of(nodes).model([(tensor.dtype, tensor.shape) for tensor in told.values()]), 0)
     return Model(model.graph, dict(zip(told, model.inputs.values(), strict=True)), model.outputs)
 
 

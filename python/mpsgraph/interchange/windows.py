@@ -107,7 +107,7 @@ def padding_of(window: Window, leading: int = 0) -> Any:
     return ((0, 0),) * leading + tuple(pairs)
 
 
-def _of_axes(node: SizedNode, window: Window, plane: Method, space: Method) -> tuple[Method, dict[str, Any]]:
+def of_axes(node: SizedNode, window: Window, plane: Method, space: Method) -> tuple[Method, dict[str, Any]]:
     """Return a convolution method for the window's number of spatial axes, and its layouts and steps as arguments.
 
     The method is `plane` for up to two axes, and `space` for three.
@@ -126,7 +126,7 @@ def _of_axes(node: SizedNode, window: Window, plane: Method, space: Method) -> t
 
 def convolved(node: SizedNode, x: Tensor, weights: Tensor, window: Window, groups: int) -> Tensor:
     """Convolve x of shape (n, channels, ...) with weights of shape (out, channels / groups, ...)."""
-    method, how = _of_axes(node, window, node.g.convolution2d, node.g.convolution3d)
+    method, how = of_axes(node, window, node.g.convolution2d, node.g.convolution3d)
     return like_before(node, method(planar(node, x), planar(node, weights), **how, groups=groups), window)
 
 
@@ -149,7 +149,7 @@ def transposed_convolution(
     reached = [more + min(0, a) for more, a in zip(growths, after, strict=True)]
     made = [_grown(node, n, s, more) for n, s, more in zip(sizes, window.strides, reached, strict=True)]
     window = replace(window, after=[max(0, a) for a in after], style=None)
-    method, how = _of_axes(node, window, g.convolution2d_data_gradient, g.convolution3d_data_gradient)
+    method, how = of_axes(node, window, g.convolution2d_data_gradient, g.convolution3d_data_gradient)
     lead: list[int | Tensor] = [1] if count == 1 else []  # The size of the axis that `planar` adds.
     shape = node.joined([node.dim(x, 0), node.size(weights, 1) * groups, *lead, *made])
     y = method(planar(node, x), planar(node, weights), shape, **how, groups=groups)

@@ -22,7 +22,7 @@ from .._display import shown
 from .._dtypes import as_dtype
 from .._optional import require
 from ..errors import GraphError, OutOfRangeError, ShapeError, TimeoutError
-from ..graph import Graph
+from ..graph import Graph, guest_of, set_guest
 from ..training.engine import DeviceArray
 from .functions import PRECISIONS, Program, guarded
 
@@ -299,11 +299,11 @@ class Runner:
         Returns:
             One jax.Array per variable.
         """
-        if self.graph._guest is not self:
+        if guest_of(self.graph) is not self:
             self._home = self.graph.on()  # The graph's previous runner, if any, has returned its values to the graph.
             self._values, self._changed = {}, set()
-            self.graph._guest = self
-        assert self._home is not None  # `_home` is set whenever the graph's `_guest` is this runner.
+            set_guest(self.graph, self)
+        assert self._home is not None  # `_home` is set whenever the graph's guest is this runner.
         variables = list(variables)
         missing = [variable for variable in variables if variable.name not in self._values]
         for variable, value in zip(missing, self._home.variable_values(missing), strict=True):
@@ -322,9 +322,9 @@ class Runner:
 
     def give_back(self) -> None:
         """Copy changed values of variables back to the graph, so that another runner can use the graph."""
-        if self.graph._guest is not self or self._home is None:
+        if guest_of(self.graph) is not self or self._home is None:
             return
-        self.graph._guest = None
+        set_guest(self.graph, None)
         variables = {v.name: v for v in self.graph.variables}
         self._home.set_variables({variables[name]: local(self._values[name]) for name in sorted(self._changed)})
         self._values, self._changed = {}, set()

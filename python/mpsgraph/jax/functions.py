@@ -278,7 +278,7 @@ def function(
             raise GraphError("[jax.function] a Graph needs targets or target_operations: pass at least one of them")
         wanted = [] if targets is None else targets
         return _made(source, wanted, target_operations, inputs, precision, loop_limit)
-    if hasattr(source, "_built_for"):
+    if hasattr(source, "builder"):
         if targets is not None or target_operations or inputs is not None:
             raise GraphError("[jax.function] a trainer's step determines its own targets and inputs: pass only example")
         return _of_trainer(source, example, precision, loop_limit)
@@ -287,22 +287,22 @@ def function(
 
 def _of_trainer(trainer: Any, example: tuple[Any, ...] | None, precision: str, loop_limit: int) -> Function:
     from ..training.batch import checked_batch
-    from ..training.step import example_of
-    from ..training.variables import variables_of
+    from ..training.forms import example_of
 
+    builder = trainer.builder
     if example is not None:
         batch = checked_batch(*example)
-    elif trainer._specs:
-        described = trainer._specs[-1]
+    elif builder.specs:
+        described = builder.specs[-1]
         batch = checked_batch(*(example_of(described.get(what)) for what in ("inputs", "labels", "weights")))
     else:
         raise GraphError("[jax.function] a trainer that has not been trained needs example=(inputs, labels)")
-    with trainer._undone_by_errors():
-        built = trainer._built_for(batch)
+    with builder.undone_by_errors():
+        built = builder.built_for(batch)
     targets = dict(zip(built.names, built.targets, strict=True))
     inputs = {tensor.name: tensor for tensor in [*(m.rate for m in built.minimized), *built.placeholders]}
     made = _made(trainer.graph, targets, built.operations(True), inputs, precision, loop_limit)
-    names = {variable: name for name, variable in variables_of(trainer).items()}
+    names = {variable: name for name, variable in trainer.state.variables().items()}
     variables = {names.get(variable, name): variable for name, variable in made.variables.items()}
     return Function(trainer.graph, inputs, targets, built.operations(True), variables, precision, loop_limit)
 

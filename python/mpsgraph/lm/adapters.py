@@ -15,7 +15,7 @@ from .._dtypes import DTypeLike
 from .._tracking import touch
 from ..errors import GraphError, UnsupportedError
 from ..nn.adapters import DEFAULT, Adapted, FullCopies, LoRA, is_projection
-from ..nn.module import Module
+from ..nn.module import Module, name_children
 from ..nn.quantized import QuantizedEmbedding, QuantizedLinear
 
 Targets = str | Sequence[str]
@@ -113,7 +113,7 @@ def add_adapters(
 
     model.freeze()
     replace_layers(model, wrapped)
-    model._name_children()
+    name_children(model)
     select_adapters(model, name)
     return [path for path in layers if path in chosen | wholly]
 

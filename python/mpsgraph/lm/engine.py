@@ -20,7 +20,7 @@ from .._core import Tensor, int32
 from ..errors import GraphError, ShapeError
 from ..nn.adapters import Adapted
 from ..nn.key_value_cache import KeyValueCache
-from ..nn.module import graph_of, mode_of
+from ..nn.module import all_variables, graph_of, mode_of
 from .decoder import Caches, Decoder, LanguageModel
 from .sampling import Sampler
 
@@ -198,7 +198,7 @@ def _signature(model: LanguageModel) -> tuple[Any, ...]:
     """Return what changes when layers are replaced or adapters selected, so that programs must be built again."""
     parts = [part for _, part in model.named_modules()]
     active = [tuple(part.active.items()) for part in parts if isinstance(part, Adapted)]
-    return (*map(id, parts), *(id(v) for _, v in model._variables()), *active)
+    return (*map(id, parts), *map(id, all_variables(model).values()), *active)
 
 
 def borrow(model: LanguageModel, rows: int, capacity: int, chunk: int = CHUNK) -> Engine:

@@ -12,7 +12,7 @@ from .._display import shown
 from ..errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from .decoder import LanguageModel
 from .engine import borrowed, continued
-from .prompt_cache import PromptCache
+from .prompt_cache import PromptCache, continued_by
 from .sampling import Sampler, TopP
 from .speculative import Speculation
 from .tokenizer import TextStream, Tokenizer
@@ -132,7 +132,7 @@ def _drawn(
 ) -> Iterator[int]:
     """Yield the tokens that follow a prompt, up to an end token."""
     if cache is not None:
-        yield from cache._continue(model, tokens, count, sampler, ends)
+        yield from continued_by(cache, model, tokens, count, sampler, ends)
         return
     with borrowed(model, 1, len(tokens) + count) as engine:
         yield from continued(engine, list(tokens), tokens, count, sampler, ends)

@@ -20,7 +20,7 @@ from .._core import Tensor
 from ..errors import CheckpointError, GraphError, UnsupportedError
 from ..nn.adapters import DEFAULT, Adapted, FullCopies, LoRA, LowRank, is_projection, projection_sizes
 from ..nn.embedding import Embedding
-from ..nn.module import Module, graph_of, is_built, own_variables
+from ..nn.module import Module, all_variables, graph_of, is_built, name_children, own_variables
 from ..nn.normalization import LayerNorm, RMSNorm
 from ..nn.quantized import QuantizedEmbedding, QuantizedLinear
 from ..nn.state import Value, bits_of, slot_of, value_of, wide_of
@@ -289,7 +289,7 @@ def _full_tensors(names: Names, name: str) -> dict[str, Value]:
         for key, array in zip(rule.theirs, arrays, strict=True):
             found[names.in_file(key)] = Value(np.ascontiguousarray(array), values[0].dtype)
     for path, copy in copies.items():
-        if lost := [v for _, v in copy._variables() if v not in placed]:
+        if lost := [v for v in all_variables(copy).values() if v not in placed]:
             raise UnsupportedError(f"save_adapters: '{path}' has a variable without a name in PEFT's files: {lost[0]}")
     return found
 
@@ -360,7 +360,7 @@ def load_adapters(model: Module, path: PathLike, name: str = DEFAULT) -> list[st
 
     model.freeze()
     replace_layers(model, wrapped)
-    model._name_children()
+    name_children(model)
     after = dict(layers_of(model))
     values: dict[Tensor, np.ndarray] = {}
     for where, (_, arrays) in plans.items():

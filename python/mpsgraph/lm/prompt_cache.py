@@ -13,7 +13,7 @@ import numpy as np
 
 from .._checks import Size, checked
 from ..errors import CheckpointError, GraphError, ShapeError
-from ..nn.module import graph_of
+from ..nn.module import all_variables, graph_of
 from ..nn.state import value_of
 from ..nn.weights.files import read_values
 from .decoder import Decoder, LanguageModel
@@ -177,8 +177,15 @@ def _held(engine: Engine) -> Iterator[tuple[str, Any, np.ndarray]]:
 def _fingerprint(model: LanguageModel) -> np.ndarray:
     """Return 32 bytes that depend on the configuration and on the first values of each variable."""
     digest = hashlib.sha256(json.dumps(model.configuration, sort_keys=True, default=str).encode())
-    variables = [variable for _, variable in model._variables()]
+    variables = list(all_variables(model).values())
     for value in graph_of(variables[0]).variable_values(variables):
         array = np.ascontiguousarray(value_of(value).array).reshape(-1)
         digest.update(array[:: max(array.size // 1024, 1)].tobytes())
     return np.frombuffer(digest.digest(), np.uint8).copy()
+
+
+def continued_by(
+    cache: PromptCache, model: LanguageModel, tokens: list[int], count: int, sampler: Sampler, ends: frozenset[int]
+) -> Iterator[int]:
+    """Yield the tokens that follow a prompt, reusing the tokens in a cache with which the prompt begins."""
+    return cache._continue(model, tokens, count, sampler, ends)

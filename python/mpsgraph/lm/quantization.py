@@ -20,7 +20,7 @@ from ..graph import Graph
 from ..nn.embedding import Embedding
 from ..nn.initialisers import zeros
 from ..nn.layers import Linear
-from ..nn.module import Module, graph_of
+from ..nn.module import Module, all_variables, graph_of, is_built
 from ..nn.quantized import QuantizedEmbedding, QuantizedLinear, check_format, quantized, quantized_like
 from ..nn.state import value_of, wide_of
 from .blocks import Experts
@@ -77,7 +77,7 @@ def quantize(model: LanguageModel, bits: int = 4, group_size: int = 64, *, skip:
         )
     replace_layers(fresh, dict.fromkeys(layers, (bits, group_size)))
     fresh(Graph().placeholder((-1, -1), int32, "tokens"))
-    before, after = dict(model._variables()), dict(fresh._variables())
+    before, after = all_variables(model), all_variables(fresh)
     graph, values = graph_of(model.embedding.weight), dict[Tensor, np.ndarray]()
     packed = {f"{path}.weight": layer for path, layer in layers.items()}
     for path, variable in before.items():
@@ -104,7 +104,7 @@ def _layers_to_quantize(model: LanguageModel, skip: Sequence[str]) -> dict[str, 
     modules = dict(model.named_modules())
     if quantized_formats(model):
         raise GraphError("lm.quantize: the model is already quantized: load the original checkpoint instead")
-    if model._graph is None:
+    if not is_built(model):
         raise GraphError("lm.quantize: the model has no variables yet: call it with a tensor of tokens first")
     kinds = {path: part for path, part in modules.items() if isinstance(part, (Linear, Embedding, Experts))}
     for pattern in skip:

@@ -19,7 +19,7 @@ from .._core import DType, Tensor, bfloat16
 from .._display import shown
 from .._dtypes import as_dtype
 from ..errors import CheckpointError, DTypeError
-from ..nn.module import Module, graph_of
+from ..nn.module import Module, all_variables, graph_of
 from ..nn.state import Float8, Value, bits_of, value_of, wide_of
 
 Arrays = list[np.ndarray]
@@ -166,7 +166,7 @@ def load_weights(
         DTypeError: If a tensor would have to be rounded and cast is False.
     """
     state = renamed_state(state, rules, names, ignored)
-    variables = dict(model._variables())
+    variables = all_variables(model)
     wanted = {name for rule in rules for name in rule.theirs}
     if missing := sorted(wanted - state.keys()):
         raise CheckpointError(f"the checkpoint lacks {_listed(missing)}")
@@ -240,7 +240,7 @@ def _numbers(given: Any) -> np.ndarray:
 
 def written(model: Module, rules: Sequence[Rule]) -> dict[str, Value]:
     """Return the tensors of a checkpoint for the current values of a model's variables."""
-    variables = dict(model._variables())
+    variables = all_variables(model)
     paths = [path for rule in rules for path in rule.ours]
     copies = graph_of(variables[paths[0]]).variable_values([variables[path] for path in paths])
     held = dict(zip(paths, copies, strict=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from .._checks import checked
+from .._checks import Size, checked
 from .._core import Tensor, float64
 from .._display import shown
 from ..errors import GraphError
@@ -421,7 +421,7 @@ class PReLU(Module):
 
     weight: Tensor
 
-    def __init__(self, num_parameters: int = 1, *, initial: float = 0.25, data_layout: str = "NHWC") -> None:
+    def __init__(self, num_parameters: Size = 1, *, initial: float = 0.25, data_layout: str = "NHWC") -> None:
         self.num_parameters, self.initial, self.data_layout = num_parameters, initial, data_layout
 
     def build(self, x: Tensor) -> None:

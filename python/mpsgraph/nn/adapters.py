@@ -22,7 +22,7 @@ from ..errors import GraphError, UnsupportedError
 from ..precision.mixed_precision import autocast_dtype
 from .initialisers import Initialiser, Uniform, zeros
 from .layers import Dropout, Linear, size_of
-from .module import Module, graph_of, is_built, own_variables
+from .module import Module, built_graph, graph_of, is_built, name_children, own_variables
 from .quantized import QuantizedLinear, unpack
 from .state import bits_of, value_of, wide_of
 
@@ -237,7 +237,7 @@ class Adapted(Module):
             raise GraphError(f"there already is an adapter '{name}': remove it first, or pass another name")
         adapter.train(self.training)
         self.adapters = {**self.adapters, name: adapter}
-        self._name_children()
+        name_children(self)
         self.select({name: 1.0})
 
     def select(self, weights: dict[str, float]) -> None:
@@ -449,8 +449,9 @@ class FullCopies(Adapted):
         """
         if not is_built(self.layer):
             raise GraphError("a layer must be called before it can be copied: call the model with a tensor first")
-        assert self.layer._graph is not None
-        copy = deepcopy(self.layer).move_to(self.layer._graph)
+        graph = built_graph(self.layer)
+        assert graph is not None
+        copy = deepcopy(self.layer).move_to(graph)
         self._put(name, copy)
         return copy
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from .._checks import is_int
-from .._display import shown
+from .._display import given_to, shown
 from ..errors import ArgumentError, GraphError
 from ..ops._padding import Padding
 
@@ -59,7 +59,7 @@ def require_kernel_size(module: Any) -> None:
 
     `Conv2d(3, 16)` would otherwise be 3 filters of 16 x 16 pixels.
     """
-    given: Sequence[Any] = module._arguments.positional if module._arguments else ()
+    given = given_to(module).positional
     if len(given) != 2 or not all(is_int(size) for size in given):
         return
     filters, kernel = given

@@ -10,7 +10,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from .._checks import Positive, Size
+from .._checks import BelowOne, Positive, Size
 from .._core import Tensor, bool_, float32
 from .._display import shown
 from ..errors import DTypeError, GraphError, ShapeError
@@ -130,10 +130,10 @@ class MultiheadAttention(Module):
 
     def __init__(
         self,
-        embed_dim: int,
-        num_heads: int,
+        embed_dim: Size,
+        num_heads: Size,
         *,
-        dropout: float = 0.0,
+        dropout: BelowOne = 0.0,
         bias: bool = True,
         batch_first: bool = True,
         num_kv_heads: int | None = None,
@@ -479,7 +479,7 @@ class PositionalEncoding(Module):
 
     passes_mask = True
 
-    def __init__(self, max_length: int = 5000, *, dropout: float = 0.0, batch_first: bool = True) -> None:
+    def __init__(self, max_length: Size = 5000, *, dropout: BelowOne = 0.0, batch_first: bool = True) -> None:
         self.max_length, self.batch_first = max_length, batch_first
         self.dropout = Dropout(dropout)
 

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from .._core import Tensor
-from .._display import shown
+from .._display import given_to, shown
 from ..errors import GraphError
 
 Module: TypeAlias = Any
@@ -93,8 +93,8 @@ def assignments(module: Module, name: str, value: Any) -> dict[str, Any]:
 def _as_constructed(module: Module, name: str, value: Any) -> dict[str, Any]:
     """Return the attributes that differ if the layer is constructed with another value of an argument."""
     kind = type(module)
-    given = module._arguments
-    bound = inspect.signature(kind).bind(*given.positional, **given.named).arguments if given else {}
+    given = given_to(module)
+    bound = inspect.signature(kind).bind(*given.positional, **given.named).arguments
     by_hand = dict(vars(module).get("_by_hand", {}))
     before = _construct(kind, bound, by_hand)
     after = _construct(kind, bound, by_hand | {name: value})

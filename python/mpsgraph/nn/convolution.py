@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from .._checks import ManySizes, Size, Sizes
 from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError, ShapeError
@@ -58,20 +59,20 @@ class _Convolution(Module):
 
     def __init__(
         self,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
+        out_channels: Size,
+        kernel_size: Sizes,
         *,
-        strides: int | Sequence[int] = 1,
+        strides: Sizes = 1,
         padding: int | Padding = "TF_VALID",
-        dilations: int | Sequence[int] = 1,
-        groups: int = 1,
+        dilations: Sizes = 1,
+        groups: Size = 1,
         bias: bool = True,
-        in_channels: int | None = None,
+        in_channels: Size | None = None,
         data_layout: str | None = None,
         weight_initialiser: Initialiser | None = None,
         bias_initialiser: Initialiser = zeros,
-        stride: int | Sequence[int] | None = None,
-        dilation: int | Sequence[int] | None = None,
+        stride: Sizes | None = None,
+        dilation: Sizes | None = None,
     ) -> None:
         name = type(self).__name__
         require_kernel_size(self)
@@ -327,19 +328,19 @@ class DepthwiseConv2d(_Convolution):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int],
+        kernel_size: Sizes,
         *,
-        channel_multiplier: int = 1,
-        strides: int | Sequence[int] = 1,
+        channel_multiplier: Size = 1,
+        strides: Sizes = 1,
         padding: int | Padding = "TF_VALID",
-        dilations: int | Sequence[int] = 1,
+        dilations: Sizes = 1,
         bias: bool = True,
-        in_channels: int | None = None,
+        in_channels: Size | None = None,
         data_layout: str | None = None,
         weight_initialiser: Initialiser | None = None,
         bias_initialiser: Initialiser = zeros,
-        stride: int | Sequence[int] | None = None,
-        dilation: int | Sequence[int] | None = None,
+        stride: Sizes | None = None,
+        dilation: Sizes | None = None,
     ) -> None:
         super().__init__(
             channel_multiplier, kernel_size, strides=strides, padding=padding, dilations=dilations, bias=bias,
@@ -411,20 +412,20 @@ class SeparableConv2d(Module):
 
     def __init__(
         self,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
+        out_channels: Size,
+        kernel_size: Sizes,
         *,
-        channel_multiplier: int = 1,
-        strides: int | Sequence[int] = 1,
+        channel_multiplier: Size = 1,
+        strides: Sizes = 1,
         padding: int | Padding = "TF_VALID",
-        dilations: int | Sequence[int] = 1,
+        dilations: Sizes = 1,
         bias: bool = True,
-        in_channels: int | None = None,
+        in_channels: Size | None = None,
         data_layout: str | None = None,
         weight_initialiser: Initialiser | None = None,
         bias_initialiser: Initialiser = zeros,
-        stride: int | Sequence[int] | None = None,
-        dilation: int | Sequence[int] | None = None,
+        stride: Sizes | None = None,
+        dilation: Sizes | None = None,
     ) -> None:
         require_kernel_size(self)
         self.depthwise = DepthwiseConv2d(
@@ -469,14 +470,14 @@ class Unfold(Module):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int],
+        kernel_size: Sizes,
         *,
-        strides: int | Sequence[int] = 1,
+        strides: Sizes = 1,
         padding: int | Sequence[int] | Sequence[Sequence[int]] = ((0, 0), (0, 0)),
-        dilations: int | Sequence[int] = 1,
+        dilations: Sizes = 1,
         data_layout: str = "NHWC",
-        stride: int | Sequence[int] | None = None,
-        dilation: int | Sequence[int] | None = None,
+        stride: Sizes | None = None,
+        dilation: Sizes | None = None,
     ) -> None:
         name = type(self).__name__
         self.kernel_size = ints(kernel_size, f"{name}: kernel_size", 2)
@@ -525,15 +526,15 @@ class Fold(Unfold):
 
     def __init__(
         self,
-        output_size: Sequence[int],
-        kernel_size: int | Sequence[int],
+        output_size: ManySizes,
+        kernel_size: Sizes,
         *,
-        strides: int | Sequence[int] = 1,
+        strides: Sizes = 1,
         padding: int | Sequence[int] | Sequence[Sequence[int]] = ((0, 0), (0, 0)),
-        dilations: int | Sequence[int] = 1,
+        dilations: Sizes = 1,
         data_layout: str = "NHWC",
-        stride: int | Sequence[int] | None = None,
-        dilation: int | Sequence[int] | None = None,
+        stride: Sizes | None = None,
+        dilation: Sizes | None = None,
     ) -> None:
         super().__init__(
             kernel_size, strides=strides, padding=padding, dilations=dilations, data_layout=data_layout,

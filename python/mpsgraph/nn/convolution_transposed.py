@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._checks import Size, Sizes
 from .._core import Tensor
 from ..errors import ShapeError
 from ..ops._family import ints
@@ -63,21 +64,21 @@ class ConvTranspose2d(_Convolution):
 
     def __init__(
         self,
-        out_channels: int,
-        kernel_size: int | Sequence[int],
+        out_channels: Size,
+        kernel_size: Sizes,
         *,
-        strides: int | Sequence[int] = 1,
+        strides: Sizes = 1,
         padding: int | Padding = "TF_VALID",
         output_padding: int | Sequence[int] = 0,
-        dilations: int | Sequence[int] = 1,
-        groups: int = 1,
+        dilations: Sizes = 1,
+        groups: Size = 1,
         bias: bool = True,
-        in_channels: int | None = None,
+        in_channels: Size | None = None,
         data_layout: str | None = None,
         weight_initialiser: Initialiser | None = None,
         bias_initialiser: Initialiser = zeros,
-        stride: int | Sequence[int] | None = None,
-        dilation: int | Sequence[int] | None = None,
+        stride: Sizes | None = None,
+        dilation: Sizes | None = None,
     ) -> None:
         super().__init__(
             out_channels, kernel_size, strides=strides, padding=padding, dilations=dilations, groups=groups, bias=bias,

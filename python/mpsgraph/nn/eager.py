@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,13 +17,10 @@ from .._core import NDArray, Tensor, float64
 from .._display import shown
 from .._tracking import Snapshot, changes
 from ..errors import DTypeError, GraphError
+from ..graph import Graph, device_with_values
 from ..random import next_seed
-from .module import Module, mode_of
+from .module import Module, built_graph, mode_of
 from .moving import graph_of_parts, move
-from .pickling import device_of
-
-if TYPE_CHECKING:
-    from ..graph import Graph
 
 _MANY = 64
 """Number of shapes for which a module is built before a warning; the operations of each stay in its graph."""
@@ -61,11 +58,9 @@ _programs: WeakKeyDictionary[Module, _Programs] = WeakKeyDictionary()
 def run(module: Module, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     """Call a module with arrays; see Module.__call__."""
     programs = _programs.get(module)
-    if programs is None or not programs.follow(module, module._graph):
+    if programs is None or not programs.follow(module, built_graph(module)):
         graph = graph_of_parts(module)
         if graph is None:
-            from ..graph import Graph
-
             graph = Graph(next_seed())
         move(module, graph)
         programs = _programs[module] = _Programs(module, graph)
@@ -114,7 +109,7 @@ def _compiled(
             )
     placeholders, structure, outputs = programs.forms[key]
     feeds = {p: (p.dtype, tuple(array.shape)) for p, array in zip(placeholders, arrays, strict=True)}
-    return graph.on(device_of(graph)).compile(feeds, outputs, []), structure
+    return graph.on(device_with_values(graph)).compile(feeds, outputs, []), structure
 
 
 class _Slot:

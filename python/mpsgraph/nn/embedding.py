@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._checks import Size
 from .._core import Tensor
 from .._display import shown
 from .._dtypes import DTypeLike, as_dtype
@@ -48,8 +49,8 @@ class Embedding(Module):
 
     def __init__(
         self,
-        num_embeddings: int,
-        embedding_dim: int,
+        num_embeddings: Size,
+        embedding_dim: Size,
         *,
         padding_index: int | None = None,
         dtype: DTypeLike = "float32",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._checks import checked
+from .._checks import Size, checked
 from .._core import Operation, Tensor, int32
 from ..errors import GraphError, ShapeError
 from .layers import shape_of_sizes, size_in_run
@@ -62,7 +62,7 @@ class KeyValueCache:
     def __init__(
         self,
         rows: int,
-        max_length: int,
+        max_length: Size,
         position: Tensor,
         *,
         queries: Tensor | None = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from .._checks import BelowOne, Size
 from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError, ShapeError
@@ -98,10 +99,10 @@ class Linear(Module):
 
     def __init__(
         self,
-        out_features: int,
+        out_features: Size,
         *,
         bias: bool = True,
-        in_features: int | None = None,
+        in_features: Size | None = None,
         weight_initialiser: Initialiser | None = None,
         bias_initialiser: Initialiser = zeros,
     ) -> None:
@@ -140,7 +141,7 @@ class Dropout(Module):
 
     passes_mask = True
 
-    def __init__(self, rate: float = 0.5) -> None:
+    def __init__(self, rate: BelowOne = 0.5) -> None:
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
@@ -170,7 +171,7 @@ class SpatialDropout(Dropout):
         True
     """
 
-    def __init__(self, rate: float = 0.5, *, data_layout: str = "NHWC") -> None:
+    def __init__(self, rate: BelowOne = 0.5, *, data_layout: str = "NHWC") -> None:
         super().__init__(rate)
         self.data_layout = data_layout
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from html import escape
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from .._display import ShowsArguments, arguments_of, shown
 from .._recomputation import recomputed
 from .._tracking import Tracked, building, is_building
 from ..errors import GraphError, ShapeError
+from ..graph import Graph, variables_outputs_first
 from ..ops._family import ints
 from ..precision.mixed_precision import autocast_dtype, layer_scope
 from .attributes import assignments, names_in, noting_construction
@@ -38,9 +39,6 @@ from .moving import move
 from .pickling import written, written_graph, written_variable
 from .state import IncompatibleKeys, copied, fitting, slot_of
 from .summary import Summary, summarize
-
-if TYPE_CHECKING:
-    from ..graph import Graph
 
 Self = TypeVar("Self", bound="Module")
 _LAYERS = __name__.rsplit(".", 1)[0] + "."
@@ -227,7 +225,7 @@ class Module(Tracked, ShowsArguments):
             GraphError: If the module was built in a graph other than that of x.
         """
         if self._graph is None:
-            self._name_children()
+            name_children(self)
             self.build(x)
             self._graph = graph_of(x)
         elif self._graph is not x.graph:
@@ -270,7 +268,7 @@ class Module(Tracked, ShowsArguments):
         """
         variable = self._add("_parameters", name, x, shape, initialiser, fans, dtype)
         if outputs_first:
-            graph_of(x)._outputs_first.add(variable)
+            variables_outputs_first(graph_of(x)).add(variable)
         return variable
 
     def add_buffer(
@@ -422,11 +420,6 @@ class Module(Tracked, ShowsArguments):
         modules = [module for _, module in self.named_modules()]
         own = [module for module in modules if type(module).build is not Module.build]
         return bool(own) and all(module._graph is not None for module in own)
-
-    def _name_children(self) -> None:
-        """Store each descendant's dotted path, which becomes part of its variables' names."""
-        for path, module in self.named_modules(self._path):
-            module._path = path
 
     # --- freezing and added losses ------------------------------------------------------------------------------------
 
@@ -695,8 +688,6 @@ class Module(Tracked, ShowsArguments):
               2: Linear(10)  (-1, 10)         330            320
             25,450 parameters, all trainable; 25,408 multiply-adds
         """
-        from ..graph import Graph
-
         shapes = [ints(shape, f"summary: input_shape {i}") for i, shape in enumerate((input_shape, *more_shapes))]
         dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
         if len(dtypes) != len(shapes):
@@ -888,6 +879,22 @@ def names_used_to_build(kind: type[Module]) -> frozenset[str]:
 def is_built(module: Module) -> bool:
     """Return whether the module's variables exist. The first call creates them."""
     return module._graph is not None
+
+
+def built_graph(module: Module) -> Graph | None:
+    """Return the graph that contains the module's variables, or None if they do not exist."""
+    return module._graph
+
+
+def all_variables(module: Module) -> dict[str, Tensor]:
+    """Return the parameters and buffers of a module and its descendants, keyed by path."""
+    return dict(module._variables())
+
+
+def name_children(module: Module) -> None:
+    """Store the dotted path of each descendant, which becomes part of its variables' names."""
+    for path, part in module.named_modules(module._path):
+        part._path = path
 
 
 def adopt(module: Module, graph: Graph) -> None:

@@ -7,16 +7,14 @@ again with the same values, and the modules refer to the new ones.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from .._core import Tensor
 from .._tracking import touch
 from ..errors import GraphError
-from .pickling import device_of, variable_of
-
-if TYPE_CHECKING:
-    from ..graph import Graph
+from ..graph import Graph, device_with_values, guest_of, variables_outputs_first
+from .pickling import variable_of
 
 Module: TypeAlias = Any
 """A Module of mpsgraph.nn, whose file imports this one."""
@@ -44,13 +42,18 @@ def move(module: Module, graph: Graph) -> None:
     for variable in found:
         by_graph.setdefault(variable.graph, []).append(variable)
     for old, variables in by_graph.items():
-        if old._guest is not None:
-            old._guest.give_back()
+        if (guest := guest_of(old)) is not None:
+            guest.give_back()
         trainable = set(old.trainable_variables)
-        values = old.variable_values(variables, device=device_of(old))
+        values = old.variable_values(variables, device=device_with_values(old))
         for variable, value in zip(variables, values, strict=True):
             made[variable] = variable_of(
-                graph, variable.name, value, str(variable.dtype), variable in trainable, variable in old._outputs_first
+                graph,
+                variable.name,
+                value,
+                str(variable.dtype),
+                variable in trainable,
+                variable in variables_outputs_first(old),
             )
     changed = False
     for part in parts:

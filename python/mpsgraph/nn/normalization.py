@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from .._checks import NotNegative, Share, Size
 from .._core import Tensor, bfloat16, float16
 from ..errors import ShapeError
 from ..ops._family import ints
@@ -131,12 +132,12 @@ class BatchNorm(Module):
     def __init__(
         self,
         *,
-        momentum: float = 0.9,
-        epsilon: float = 1e-3,
+        momentum: Share = 0.9,
+        epsilon: NotNegative = 1e-3,
         scale: bool = True,
         center: bool = True,
         data_layout: str = "NHWC",
-        eps: float | None = None,
+        eps: NotNegative | None = None,
     ) -> None:
         self.epsilon = either("BatchNorm", "epsilon", epsilon, 1e-3, "eps", eps)
         self.momentum, self.scale, self.center = momentum, scale, center
@@ -187,7 +188,7 @@ class _Norm(Module):
     gamma: Tensor | None = None
     beta: Tensor | None = None
 
-    def __init__(self, epsilon: float, scale: bool, center: bool) -> None:
+    def __init__(self, epsilon: NotNegative, scale: bool, center: bool) -> None:
         self.epsilon, self.scale, self.center = epsilon, scale, center
 
     def _add_scale(self, x: Tensor, shape: Sequence[int]) -> None:
@@ -235,10 +236,10 @@ class LayerNorm(_Norm):
         self,
         axes: int | Sequence[int] = -1,
         *,
-        epsilon: float = 1e-5,
+        epsilon: NotNegative = 1e-5,
         scale: bool = True,
         center: bool = True,
-        eps: float | None = None,
+        eps: NotNegative | None = None,
     ) -> None:
         super().__init__(either(type(self).__name__, "epsilon", epsilon, 1e-5, "eps", eps), scale, center)
         self.axes = ints(axes, "LayerNorm: axes")
@@ -287,7 +288,12 @@ class RMSNorm(LayerNorm):
     """
 
     def __init__(
-        self, axes: int | Sequence[int] = -1, *, epsilon: float = 1e-6, scale: bool = True, eps: float | None = None
+        self,
+        axes: int | Sequence[int] = -1,
+        *,
+        epsilon: NotNegative = 1e-6,
+        scale: bool = True,
+        eps: NotNegative | None = None,
     ) -> None:
         super().__init__(
             axes, epsilon=either("RMSNorm", "epsilon", epsilon, 1e-6, "eps", eps), scale=scale, center=False
@@ -335,13 +341,13 @@ class GroupNorm(_Norm):
 
     def __init__(
         self,
-        groups: int,
+        groups: Size,
         *,
-        epsilon: float = 1e-5,
+        epsilon: NotNegative = 1e-5,
         scale: bool = True,
         center: bool = True,
         data_layout: str = "NHWC",
-        eps: float | None = None,
+        eps: NotNegative | None = None,
     ) -> None:
         super().__init__(either("GroupNorm", "epsilon", epsilon, 1e-5, "eps", eps), scale, center)
         if groups < 1:
@@ -411,11 +417,11 @@ class InstanceNorm(_Norm):
     def __init__(
         self,
         *,
-        epsilon: float = 1e-5,
+        epsilon: NotNegative = 1e-5,
         scale: bool = False,
         center: bool = False,
         data_layout: str = "NHWC",
-        eps: float | None = None,
+        eps: NotNegative | None = None,
     ) -> None:
         super().__init__(either("InstanceNorm", "epsilon", epsilon, 1e-5, "eps", eps), scale, center)
         self.data_layout = data_layout

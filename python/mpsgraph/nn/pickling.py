@@ -8,15 +8,12 @@ and a variable referenced from several modules stays one variable.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .._core import Tensor
-
-if TYPE_CHECKING:
-    from .._core import DeviceGraph
-    from ..graph import Graph
+from .._core import DeviceGraph, Tensor
+from ..graph import Graph, device_with_values, variables_outputs_first
 
 
 class NewGraph:
@@ -40,7 +37,7 @@ class NewGraph:
     def value_of(self, variable: Tensor) -> np.ndarray:
         """Return the current value of a variable; read it with those of all other variables to be pickled."""
         graph: Graph = variable.graph  # type: ignore[assignment]
-        on = graph.on(device_of(graph))
+        on = graph.on(device_with_values(graph))
         # The placeholder outlives the pickling if an exception keeps it, so values are only used while none can change.
         if variable not in self._values or on is not self._on or on.exclusive_accesses != self._accesses:
             wanted = [v for v in (known() for known in self.wanted.values()) if v is not None]
@@ -61,7 +58,7 @@ class Variable:
         graph: Graph = v.graph  # type: ignore[assignment]
         trainable = any(v is other for other in graph.trainable_variables)
         value = self.graph.value_of(v)
-        return variable_of, (self.graph, v.name, value, str(v.dtype), trainable, v in graph._outputs_first)
+        return variable_of, (self.graph, v.name, value, str(v.dtype), trainable, v in variables_outputs_first(graph))
 
 
 # The placeholders of graphs whose modules are being pickled: the state of the modules keeps them.
@@ -105,11 +102,5 @@ def variable_of(
     """Create the variable in the new graph."""
     variable = graph.variable(value, dtype, name, trainable)
     if outputs_first:
-        graph._outputs_first.add(variable)
+        variables_outputs_first(graph).add(variable)
     return variable
-
-
-def device_of(graph: Graph) -> Any:
-    """Return the device with the current values: the default device, unless the graph has run only on others."""
-    known = graph._on_devices
-    return None if None in known or not known else next(iter(known.values())).device

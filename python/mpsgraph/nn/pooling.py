@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import Sizes
 from .._core import Tensor
 from ..ops._family import ints
 from ..ops._padding import Padding, explicit_padding
@@ -31,13 +32,13 @@ class _Pool(Module):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int],
-        strides: int | Sequence[int] | None = None,
+        kernel_size: Sizes,
+        strides: Sizes | None = None,
         *,
         padding: int | Padding = "TF_VALID",
         ceil_mode: bool = False,
         data_layout: str | None = None,
-        stride: int | Sequence[int] | None = None,
+        stride: Sizes | None = None,
     ) -> None:
         name = type(self).__name__
         self.kernel_size = ints(kernel_size, f"{name}: kernel_size", self.axes)
@@ -79,14 +80,14 @@ class _AvgPool(_Pool):
 
     def __init__(
         self,
-        kernel_size: int | Sequence[int],
-        strides: int | Sequence[int] | None = None,
+        kernel_size: Sizes,
+        strides: Sizes | None = None,
         *,
         padding: int | Padding = "TF_VALID",
         ceil_mode: bool = False,
         include_zero_pad_to_average: bool = False,
         data_layout: str | None = None,
-        stride: int | Sequence[int] | None = None,
+        stride: Sizes | None = None,
     ) -> None:
         super().__init__(
             kernel_size, strides, padding=padding, ceil_mode=ceil_mode, data_layout=data_layout, stride=stride
@@ -327,7 +328,7 @@ class AdaptiveAvgPool2d(Module):
         (-1, 2, 3, 512)
     """
 
-    def __init__(self, output_size: int | Sequence[int], *, data_layout: str = "NHWC") -> None:
+    def __init__(self, output_size: Sizes, *, data_layout: str = "NHWC") -> None:
         self.output_size = ints(output_size, "AdaptiveAvgPool2d: output_size", 2)
         self.data_layout = data_layout
         self.rows = 1 if channels_last(data_layout, 2, "AdaptiveAvgPool2d") else 2

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from .._checks import Size
 from .._core import Tensor, int32
 from ..errors import ShapeError
 from .initialisers import Normal
@@ -25,7 +26,7 @@ class AttentionPositions(Module):
     terms for the scores. MultiheadAttention calls `of_heads` when it is created.
     """
 
-    def of_heads(self, num_heads: int, head_size: int) -> None:
+    def of_heads(self, num_heads: Size, head_size: int) -> None:
         """Configure the number of heads and the number of features per head. Called once by MultiheadAttention.
 
         Args:
@@ -127,7 +128,7 @@ class RelativePositions(AttentionPositions):
         self.num_buckets, self.max_distance, self.bidirectional = num_buckets, max_distance, bidirectional
         self.num_heads: int | None = None
 
-    def of_heads(self, num_heads: int, head_size: int) -> None:
+    def of_heads(self, num_heads: Size, head_size: int) -> None:
         if self.num_heads not in (None, num_heads):
             raise ShapeError(
                 f"RelativePositions: layers that share this object must have {self.num_heads} heads, got a layer with "
@@ -190,7 +191,7 @@ class LinearPositions(AttentionPositions):
     def __init__(self) -> None:
         self.num_heads = 1
 
-    def of_heads(self, num_heads: int, head_size: int) -> None:
+    def of_heads(self, num_heads: Size, head_size: int) -> None:
         self.num_heads = num_heads
 
     def added(self, like: Tensor, queries: Tensor, keys: Tensor) -> Tensor | None:

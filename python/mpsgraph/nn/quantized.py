@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._checks import Size
 from .._core import Tensor, bfloat16, uint32
 from .._display import shown
 from .._dtypes import DTypeLike, as_dtype
@@ -166,10 +167,10 @@ class QuantizedLinear(Module):
 
     def __init__(
         self,
-        out_features: int,
+        out_features: Size,
         *,
         bias: bool = True,
-        in_features: int | None = None,
+        in_features: Size | None = None,
         bits: int = 4,
         group_size: int = 64,
         dtype: DTypeLike | None = None,
@@ -229,8 +230,8 @@ class QuantizedEmbedding(Module):
 
     def __init__(
         self,
-        num_embeddings: int,
-        embedding_dim: int,
+        num_embeddings: Size,
+        embedding_dim: Size,
         *,
         bits: int = 4,
         group_size: int = 64,

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._checks import BelowOne, Size
 from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError, ShapeError
@@ -53,13 +54,13 @@ class _Recurrent(Module):
 
     def __init__(
         self,
-        hidden_size: int,
+        hidden_size: Size,
         *,
-        num_layers: int = 1,
+        num_layers: Size = 1,
         bias: bool = True,
         recurrent_bias: bool = True,
         batch_first: bool = True,
-        dropout: float = 0.0,
+        dropout: BelowOne = 0.0,
         bidirectional: bool = False,
         weight_initialiser: Initialiser | None = None,
         recurrent_initialiser: Initialiser | None = None,
@@ -255,14 +256,14 @@ class RNN(_Recurrent):
 
     def __init__(
         self,
-        hidden_size: int,
+        hidden_size: Size,
         *,
-        num_layers: int = 1,
+        num_layers: Size = 1,
         activation: str = "tanh",
         bias: bool = True,
         recurrent_bias: bool = True,
         batch_first: bool = True,
-        dropout: float = 0.0,
+        dropout: BelowOne = 0.0,
         bidirectional: bool = False,
         weight_initialiser: Initialiser | None = None,
         recurrent_initialiser: Initialiser | None = None,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import Positive, is_number
+from .._checks import Positive, Size, is_number
 from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError, ShapeError
@@ -135,7 +135,7 @@ class PixelShuffle(Module):
         (-1, 8, 8, 3)
     """
 
-    def __init__(self, upscale_factor: int, *, data_layout: str = "NHWC") -> None:
+    def __init__(self, upscale_factor: Size, *, data_layout: str = "NHWC") -> None:
         self.factor, self.data_layout = upscale_factor, data_layout
 
     def forward(self, x: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ class PixelUnshuffle(PixelShuffle):
         (-1, 4, 4, 12)
     """
 
-    def __init__(self, downscale_factor: int, *, data_layout: str = "NHWC") -> None:
+    def __init__(self, downscale_factor: Size, *, data_layout: str = "NHWC") -> None:
         super().__init__(downscale_factor, data_layout=data_layout)
 
     def forward(self, x: Tensor) -> Tensor:

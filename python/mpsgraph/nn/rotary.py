@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import Size
 from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError, ShapeError
@@ -83,7 +84,7 @@ class RotaryPositions(AttentionPositions):
         self.base, self.interleaved, self.dimensions = base, interleaved, dimensions
         self.scaling = None if scaling is None else checked_scaling(scaling)
 
-    def of_heads(self, num_heads: int, head_size: int) -> None:
+    def of_heads(self, num_heads: Size, head_size: int) -> None:
         if self.dimensions is None and head_size % 2:
             raise ShapeError(f"RotaryPositions: the number of features per head must be even, got {head_size}")
         if self.dimensions is not None and self.dimensions > head_size:

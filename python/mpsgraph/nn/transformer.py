@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 
+from .._checks import BelowOne, NotNegative, Size
 from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError, ShapeError
@@ -15,7 +16,7 @@ from .activations import gelu
 from .attention import MultiheadAttention
 from .key_value_cache import KeyValueCache
 from .layers import Dropout, Linear, size_of
-from .module import Module, graph_of
+from .module import Module, graph_of, is_built
 from .normalization import LayerNorm
 from .positions import AttentionPositions
 
@@ -30,13 +31,13 @@ class _TransformerLayer(Module):
 
     def __init__(
         self,
-        d_model: int,
-        num_heads: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
+        d_model: Size,
+        num_heads: Size,
+        dim_feedforward: Size = 2048,
+        dropout: BelowOne = 0.1,
         activation: Activation = "relu",
         *,
-        epsilon: float = 1e-5,
+        epsilon: NotNegative = 1e-5,
         batch_first: bool = True,
         norm_first: bool = False,
         bias: bool = True,
@@ -196,13 +197,13 @@ class TransformerDecoderLayer(_TransformerLayer):
 
     def __init__(
         self,
-        d_model: int,
-        num_heads: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
+        d_model: Size,
+        num_heads: Size,
+        dim_feedforward: Size = 2048,
+        dropout: BelowOne = 0.1,
         activation: Activation = "relu",
         *,
-        epsilon: float = 1e-5,
+        epsilon: NotNegative = 1e-5,
         batch_first: bool = True,
         norm_first: bool = False,
         bias: bool = True,
@@ -288,7 +289,7 @@ class TransformerEncoder(Module):
         (-1, 20, 32)
     """
 
-    def __init__(self, layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(self, layer: TransformerEncoderLayer, num_layers: Size, norm: Module | None = None) -> None:
         self.layers, self.norm = _copies(layer, num_layers, type(self).__name__), norm
 
     def forward(
@@ -347,7 +348,7 @@ class TransformerDecoder(Module):
         (-1, 20, 32)
     """
 
-    def __init__(self, layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(self, layer: TransformerDecoderLayer, num_layers: Size, norm: Module | None = None) -> None:
         self.layers, self.norm = _copies(layer, num_layers, type(self).__name__), norm
 
     def forward(
@@ -401,7 +402,7 @@ class TransformerDecoder(Module):
 def _copies(layer: _TransformerLayer, count: int, what: str) -> list[_TransformerLayer]:
     if count < 1:
         raise ShapeError(f"{what}: num_layers must be at least 1, got {count}")
-    if layer._graph is not None:
+    if is_built(layer):
         raise GraphError(
             f"{what}: layer already has variables and cannot be copied: pass a layer that has not been called"
         )

@@ -10,7 +10,7 @@ from .. import _core
 from .._core import CommandBuffer
 from .._display import shown
 from ..errors import GraphError
-from .images import Image
+from .images import Image, unwaited_array
 from .matrix import Matrix, device_of
 
 
@@ -36,7 +36,7 @@ def array_of(images: Any) -> Any:
 def _arrays_of(images: Any) -> list[Any]:
     """Return arrays [N, H, W, C]: of each image of a list, or of the whole batch."""
     if isinstance(images, (list, tuple)) and images and all(isinstance(image, Image) for image in images):
-        return [image._array[None] for image in images]
+        return [unwaited_array(image)[None] for image in images]
     return [array_of(images)]
 
 

@@ -9,7 +9,7 @@ from .. import _core
 from .._core import CommandBuffer, CommandQueue, Device
 from .._display import shown
 from ..errors import GraphError
-from .images import Image, ImageBatch, LossLabels, give_losses, label_arrays
+from .images import Image, ImageBatch, LossLabels, batch_written_by, give_losses, label_arrays, operand_of
 
 
 class NNGraph:
@@ -162,14 +162,14 @@ class NNGraph:
         count = len(batches[0]) if batches else 0
         labels = [label_arrays(states, count, command_buffer) for states in source_states]
         made, exported, losses, left = self._core.encode_batch(
-            command_buffer, [batch._operand() for batch in batches], labels
+            command_buffer, [operand_of(batch) for batch in batches], labels
         )
         for states, loss in zip(source_states, losses, strict=True):
             if loss is not None:
-                give_losses(states, ImageBatch._of(loss, command_buffer))
-        images = [None if array is None else ImageBatch._of(array, command_buffer) for array in made]
+                give_losses(states, batch_written_by(loss, command_buffer))
+        images = [None if array is None else batch_written_by(array, command_buffer) for array in made]
         if intermediate_images is not None:
-            intermediate_images += [ImageBatch._of(array, command_buffer) for array in exported]
+            intermediate_images += [batch_written_by(array, command_buffer) for array in exported]
         if results is not None:
             results += images
         if destination_states is not None:
@@ -274,3 +274,8 @@ class NNGraph:
 
     def __repr__(self) -> str:
         return f"NNGraph({self.filter_count} filters, device {self.device.name})"
+
+
+def core_of(graph: NNGraph) -> _core.NNGraphCore:
+    """Return the part of an NNGraph that C++ implements."""
+    return graph._core

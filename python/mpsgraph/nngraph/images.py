@@ -359,6 +359,21 @@ def dense(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
+def batch_written_by(native: NDArray, buffer: CommandBuffer) -> ImageBatch:
+    """Return a batch over an array that commands in `buffer` will write."""
+    return ImageBatch._of(native, buffer)
+
+
+def operand_of(batch: ImageBatch) -> NDArray:
+    """Return the array of a batch for the core: the same memory, or a dense copy."""
+    return batch._operand()
+
+
+def unwaited_array(image: Image) -> np.ndarray:
+    """Return the array of an image, which may not have been written yet."""
+    return image._array
+
+
 class LossLabels:
     """Labels of one image for a loss node, and optionally weights.
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from .._core import Tensor
 from .._custom_gradients import PREFIX, Record
-from ..graph import Graph
+from ..graph import Graph, gradient_records
+from ..ops.control_flow import is_in_block
 from . import _eigenvalues, _matrices
 from ._matrices import adjoint, number, sizes
 
@@ -31,7 +32,7 @@ def with_gradient(
 ) -> list[Tensor]:
     """Return results whose gradient is computed by a function of the incoming gradients and the operands."""
     found = [blocked(r, PREFIX) if r.dtype.is_float or r.dtype.is_complex else r for r in results]
-    g._custom_gradients.append(Record(list(operands), found, backward))
+    gradient_records(g).append(Record(list(operands), found, backward))
     return found
 
 
@@ -57,7 +58,7 @@ def _differences(g: Graph, values: Tensor) -> Tensor:
 def svd(g: Graph, a: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return u, the singular values, and the adjoint of v for a stack of matrices (B, m, n)."""
     u, s, vh = _eigenvalues.svd(g, a, full)
-    if g._open_blocks:
+    if is_in_block(g):
         return u, s, vh
     (_, m, n), k = sizes(a), sizes(s)[1]
 
@@ -93,7 +94,7 @@ def hermitian(g: Graph, a: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
     """Return the eigenvalues and eigenvectors of Hermitian matrices, of which one triangle is read."""
     whole = _eigenvalues.whole_of(g, a, lower)
     values, vectors = _eigenvalues.symmetric(g, whole)
-    if g._open_blocks:
+    if is_in_block(g):
         return values, vectors
 
     def backward(incoming: tuple[Tensor, Tensor], whole: Tensor) -> Tensor:
@@ -113,7 +114,7 @@ def general(g: Graph, a: Tensor) -> tuple[Tensor, Tensor]:
         a = g.cast(a, "complex128" if a.dtype.itemsize == 8 else "complex64")
     t, z = _eigenvalues.schur(g, a)
     values, vectors = _eigenvalues.diagonal(g, t), _eigenvalues.eigenvectors(g, t, z)
-    if g._open_blocks:
+    if is_in_block(g):
         return values, vectors
 
     def backward(incoming: tuple[Tensor, Tensor], a: Tensor) -> Tensor:

@@ -242,3 +242,23 @@ __all__ = [
     "ints",
     "user_location",
 ]
+
+
+# --- operations that other packages add without a public method -------------------------------------------------------
+
+
+def operands_of(graph: Family, kind: str, values: Sequence[TensorLike]) -> list[Tensor]:
+    """Return values as tensors of a graph, with constants in place of numbers, lists, and arrays."""
+    return graph._operands(kind, values)
+
+
+def add_operation(
+    graph: Family, kind: str, inputs: Sequence[Tensor], attributes: Mapping[str, Any], name: str | None = None
+) -> Operation:
+    """Add an operation to a graph."""
+    return graph._operation(kind, inputs, attributes, name)
+
+
+def add_tensors(graph: Family, kind: str, inputs: Sequence[TensorLike], **attributes: Any) -> list[Tensor]:
+    """Add an operation to a graph, and return its results."""
+    return graph._tensors(kind, inputs, **attributes)

@@ -252,3 +252,8 @@ def as_list(results: Results, what: str) -> list[Tensor]:
     if tensors is None or not all(isinstance(t, Tensor) for t in tensors):
         raise GraphError(f"the {what} must return a tensor or a sequence of tensors, got {shown(results)}")
     return tensors
+
+
+def is_in_block(graph: ControlFlow) -> bool:
+    """Return whether a graph is building a block of a conditional or a loop."""
+    return graph._open_blocks > 0

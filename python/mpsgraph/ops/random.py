@@ -9,11 +9,33 @@ numbers. States are created by mpsgraph.random and `random_philox_state`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, overload
 
 from .._core import bfloat16, float16, float32
 from ..random import philox_state
 from ._family import DTypeLike, Family, GraphError, ShapeLike, Tensor, as_dtype, constant_data
+
+
+def own_random_states(graph: Random) -> list[Tensor]:
+    """Return the random states that the graph has created for operations without a state argument."""
+    return graph._own_states
+
+
+@contextmanager
+def repeated_random_states(graph: Random, states: list[Tensor]) -> Iterator[None]:
+    """Within a `with` block, draw random numbers from given states before creating others, which are added to the list.
+
+    A part of a graph that is built again thereby uses the states that it used the first time.
+    """
+    count = len(graph._own_states)
+    graph._repeated_states = list(states)
+    try:
+        yield
+    finally:
+        graph._repeated_states = []
+    states += graph._own_states[count:]
 
 
 class Random(Family):

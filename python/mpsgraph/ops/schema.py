@@ -24,6 +24,7 @@ import numpy as np
 from .. import _core
 from .._argument_errors import refuse_extra, refuse_unknown
 from .._checks import Contract
+from .._checks import Parameter as Check
 from .._core import Tensor
 from .._dtypes import as_dtype
 from . import _family
@@ -251,7 +252,6 @@ class Plan:
     """How the arguments of a method become operands and attributes, prepared when the method is first called.
 
     Attributes:
-        contract: The checks of the arguments.
         conversions: (index, function) pairs of the arguments that need a conversion.
         attributes: (name, index) pairs of the arguments that are attributes.
         padding: Number of axes of the argument `padding`, or 0 without such an argument.
@@ -261,7 +261,6 @@ class Plan:
     """
 
     def __init__(self, schema: Schema) -> None:
-        self.contract = Contract(schema)
         self.schema, parameters = schema, schema.parameters
         self.conversions = [(i, f) for i, p in enumerate(parameters) if (f := _conversion(schema, p)) is not None]
         self.attributes = [(p.name, i) for i, p in enumerate(parameters) if p.kind in _CONVERTED]
@@ -273,26 +272,31 @@ class Plan:
         self.name = self._index["name"]
         self._defaults = [p.default for p in parameters]
         self._required = max((i + 1 for i, p in enumerate(parameters) if p.default is _REQUIRED), default=0)
-        self._checks = [self.contract.named[p.name] for p in parameters]
+        self._checks = [Check(p.name, p.annotation, schema, None) for p in parameters]
         self._positional = sum(not p.by_name for p in parameters)
+
+    @functools.cached_property
+    def contract(self) -> Contract:
+        """The signature, for error messages."""
+        return Contract(self.schema)
 
     def bind(self, graph: Family, args: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
         """Return the value of each parameter. Raise a typed error if an argument is rejected."""
-        contract, checks, count = self.contract, self._checks, len(args)
+        checks, count = self._checks, len(args)
         if count > self._positional:
-            refuse_extra(contract, (graph, *args), options)
+            refuse_extra(self.contract, (graph, *args), options)
         values = [*args, *self._defaults[count:]]
         for check, value in zip(checks, args, strict=False):
             if type(value) not in check.usual and not check.accepts(value):
-                contract.refuse(check, value, (graph, *args))
+                self.contract.refuse(check, value, (graph, *args))
         for name, value in options.items():
             i = self._index.get(name)
             if i is None:
-                refuse_unknown(contract, name, (graph, *args))
+                refuse_unknown(self.contract, name, (graph, *args))
             if i < count:
-                refuse_extra(contract, (graph, *args), options, name)
+                refuse_extra(self.contract, (graph, *args), options, name)
             if type(value) not in checks[i].usual and not checks[i].accepts(value):
-                contract.refuse(checks[i], value, (graph, *args))
+                self.contract.refuse(checks[i], value, (graph, *args))
             values[i] = value
         for i in range(count, self._required):
             if values[i] is _REQUIRED:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from .._core import Tensor
+from .._display import given_to
 from .aliases import options_of_alias
-from .optimizers import Optimizer
+from .optimizers import Optimizer, Rate, rate_of, states_of
 from .schedules import ConstantRate, Schedule, described_schedule, schedule_described
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -35,6 +37,20 @@ def optimizers_in(optimizer: Optimizer) -> Iterator[Optimizer]:
         for inner in value.values() if isinstance(value, dict) else [value]:
             if isinstance(inner, Optimizer):
                 yield from optimizers_in(inner)
+
+
+def states_in(optimizer: Optimizer) -> Iterator[Tensor]:
+    """Iterate over the state variables of an optimizer and of those inside it."""
+    for each in optimizers_in(optimizer):
+        yield from states_of(each).values()
+
+
+def forget_states(optimizer: Optimizer, variables: Collection[Tensor]) -> None:
+    """Forget state variables of an optimizer and of those inside it, so that new ones are created when needed."""
+    for each in optimizers_in(optimizer):
+        states = states_of(each)
+        for key in [key for key, variable in states.items() if variable in variables]:
+            del states[key]
 
 
 def described(optimizers: Sequence[Optimizer]) -> list[dict[str, Any]]:
@@ -63,15 +79,11 @@ def restore(optimizers: Sequence[Optimizer], states: Sequence[Mapping[str, Any]]
 
 def _state_of(optimizer: Optimizer) -> dict[str, Any]:
     state: dict[str, Any] = {"kind": type(optimizer).__name__, "options": _changed_options(optimizer)}
-    if _has_rate(optimizer):
-        state["factors"] = list(optimizer._rate_factors)
-        if optimizer._unscaled is not optimizer._constructed:
-            state["rate"] = described_schedule(optimizer._unscaled)
+    if (rate := rate_of(optimizer)) is not None:
+        state["factors"] = list(rate.factors)
+        if rate.unscaled is not rate.constructed:
+            state["rate"] = described_schedule(rate.unscaled)
     return state
-
-
-def _has_rate(optimizer: Optimizer) -> bool:
-    return "_constructed" in vars(optimizer)
 
 
 def _restore(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
@@ -84,35 +96,35 @@ def _restore(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
         for name, value in state["options"].items():
             if hasattr(optimizer, name) and getattr(optimizer, name) != value:
                 setattr(optimizer, name, tuple(value) if isinstance(value, list) else value)
-    if _has_rate(optimizer):
-        base = _base_rate(optimizer, state)
-        if base is not optimizer._unscaled or optimizer._rate_factors:
+    if (rate := rate_of(optimizer)) is not None:
+        base = _base_rate(optimizer, rate, state)
+        if base is not rate.unscaled or rate.factors:
             optimizer.learning_rate = base
         for factor in state.get("factors", ()):
             Optimizer.scale_learning_rate(optimizer, factor)
 
 
-def _base_rate(optimizer: Optimizer, state: Mapping[str, Any]) -> Schedule:
+def _base_rate(optimizer: Optimizer, known: Rate, state: Mapping[str, Any]) -> Schedule:
     """Return the unscaled schedule of a stored state."""
     if "rate" not in state:
-        return optimizer._constructed
+        return known.constructed
     rate = schedule_described(state["rate"])
     if rate is not None:
         return rate
-    if optimizer._unscaled is optimizer._constructed:
+    if known.unscaled is known.constructed:
         warnings.warn(
             f"the learning rate of {type(optimizer).__name__} was set to the schedule {state['rate']} before the "
             "checkpoint was saved, and checkpoints cannot store functions: set trainer.learning_rate to it again",
             stacklevel=2,
         )
-    return optimizer._unscaled
+    return known.unscaled
 
 
 def _constructor_options(optimizer: Optimizer) -> dict[str, Any]:
     """Return the plain arguments of the constructor and its defaults, keyed by name, except the learning rate."""
-    signature, given = inspect.signature(type(optimizer).__init__), optimizer._arguments
+    signature = inspect.signature(type(optimizer).__init__)
     try:
-        bound = signature.bind(optimizer, *(given.positional if given else ()), **_named(optimizer))
+        bound = signature.bind(optimizer, *given_to(optimizer).positional, **_named(optimizer))
     except TypeError:  # A subclass passes other arguments to its constructor.
         return {}
     bound.apply_defaults()
@@ -126,7 +138,7 @@ def _constructor_options(optimizer: Optimizer) -> dict[str, Any]:
 def _named(optimizer: Optimizer) -> dict[str, Any]:
     """Return the named arguments of the constructor, with options in place of their aliases."""
     named: dict[str, Any] = {}
-    for name, value in (optimizer._arguments.named if optimizer._arguments else {}).items():
+    for name, value in given_to(optimizer).named.items():
         options = options_of_alias(type(optimizer), name, value)
         named |= {name: value} if options is None else options
     return named

@@ -15,6 +15,7 @@ from .._display import shown
 from ..errors import DTypeError, GraphError
 from ..random import philox_state
 
+States = dict[tuple[Tensor | None, str], Tensor]
 WAYS = ("rounded", "master", "stochastic")
 
 
@@ -44,11 +45,14 @@ def values_of(optimizer: Any, variable: Tensor, way: str) -> Tensor:
     return values
 
 
-def stored(optimizer: Any, variable: Tensor, moved: Tensor, way: str) -> list[Operation]:
-    """Return the operations that store the updated float32 values of a float16 or bfloat16 weight."""
+def stored(optimizer: Any, states: States, variable: Tensor, moved: Tensor, way: str) -> list[Operation]:
+    """Return the operations that store the updated float32 values of a float16 or bfloat16 weight.
+
+    The state of random rounding is added to the optimizer's states.
+    """
     g = optimizer.graph
     if way == "stochastic":
-        return _stored_stochastically(optimizer, variable, moved)
+        return _stored_stochastically(optimizer.graph, states, variable, moved)
     made = [g.assign(variable, g.cast(moved, variable.dtype))]
     return [*made, g.assign(_copy_of(optimizer, variable), moved)] if way == "master" else made
 
@@ -57,7 +61,7 @@ def _copy_of(optimizer: Any, variable: Tensor) -> Tensor:
     return optimizer.state_of_shape(variable, tuple(variable.shape or ()), float32, "master")  # type: ignore[no-any-return]
 
 
-def _stored_stochastically(optimizer: Any, variable: Tensor, moved: Tensor) -> list[Operation]:
+def _stored_stochastically(g: Any, states: States, variable: Tensor, moved: Tensor) -> list[Operation]:
     """Round up or down to bfloat16 at random, with probabilities for which the expected value is exact.
 
     A bfloat16 number consists of the upper 16 bits of a float32 number. Adding a random 16-bit number to the bits
@@ -68,11 +72,11 @@ def _stored_stochastically(optimizer: Any, variable: Tensor, moved: Tensor) -> l
             f"low_precision_weights='stochastic' supports bfloat16 weights, but '{variable.name}' is "
             f"{variable.dtype}: use low_precision_weights='master'"
         )
-    g, key = optimizer.graph, (variable, "rounding")
-    if key not in optimizer._states:
+    key = variable, "rounding"
+    if key not in states:
         number = int(g.generator.integers(np.iinfo(np.int64).max))
-        optimizer._states[key] = g.variable(philox_state(number), None, f"{variable.name}/rounding", trainable=False)
-    state = optimizer._states[key]
+        states[key] = g.variable(philox_state(number), None, f"{variable.name}/rounding", trainable=False)
+    state = states[key]
     noise, after = g.random(
         variable.shape, g.read(state), distribution="uniform", dtype=int32, min_integer=0, max_integer=1 << 16
     )

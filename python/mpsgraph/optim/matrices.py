@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from .._checks import BelowOne, Finite, NotNegative, Positive, Size
 from .._core import Operation, Tensor
 from ..errors import GraphError, ShapeError
+from ..graph import Graph, variables_outputs_first
 from .counting import Counting
 from .optimizers import Optimizer
 from .schedules import Schedule
-
-if TYPE_CHECKING:
-    from ..graph import Graph
 
 
 class Adafactor(Counting):
@@ -203,7 +201,7 @@ class Muon(Optimizer):
         moved = momentum + (gradient - momentum) * (1 - self.momentum)
         slope = gradient + (moved - gradient) * self.momentum if self.nesterov else moved
         inputs, outputs = variable.shape or ()
-        if variable in g._outputs_first:
+        if variable in variables_outputs_first(g):
             inputs, outputs = outputs, inputs
         if self.adjustment == "match_rms_adamw":
             factor = 0.2 * math.sqrt(max(inputs, outputs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -236,9 +237,10 @@ class Optimizer(Tracked, ShowsArguments):
             values = low_precision.values_of(self, variable, way) if way else self.graph.read(variable)
             moved, assigns = self.step(variable, values, self._in(dtype, gradient), self._in(dtype, learning_rate))
             operations += assigns
-            operations += (
-                low_precision.stored(self, variable, moved, way) if way else [self.graph.assign(variable, moved)]
-            )
+            if way:
+                operations += low_precision.stored(self, self._states, variable, moved, way)
+            else:
+                operations.append(self.graph.assign(variable, moved))
         return operations + self.finish()
 
     def step(
@@ -337,6 +339,35 @@ class Optimizer(Tracked, ShowsArguments):
 
     def _in(self, dtype: DType, x: Tensor) -> Tensor:
         return x if x.dtype == dtype else self.graph.cast(x, dtype)
+
+
+def innermost(optimizer: Optimizer) -> list[Optimizer]:
+    """Return the optimizers that have their own rates: the optimizer itself, or those that it wraps."""
+    return optimizer._innermost()
+
+
+def states_of(optimizer: Optimizer) -> dict[tuple[Tensor | None, str], Tensor]:
+    """Return the state variables of an optimizer, keyed by parameter and name. New ones can be added to the dict."""
+    return optimizer._states
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The learning rate of an optimizer and the changes made to it by hand."""
+
+    constructed: Schedule
+    """Schedule that the constructor received."""
+    unscaled: Schedule
+    """Schedule that was set last."""
+    factors: list[float]
+    """Factors passed to scale_learning_rate since the schedule was set."""
+
+
+def rate_of(optimizer: Optimizer) -> Rate | None:
+    """Return the learning rate of an optimizer, or None if it uses that of an optimizer that it wraps."""
+    if "_constructed" not in vars(optimizer):
+        return None
+    return Rate(optimizer._constructed, optimizer._unscaled, optimizer._rate_factors)
 
 
 def toward(mean: Tensor, x: Tensor, decay: float) -> Tensor:

@@ -33,9 +33,6 @@ class Profile:
         self._recorded: _core.Profile | None = None
         self._records: list[Record] | None = None
 
-    def _fill(self, recorded: _core.Profile) -> None:
-        self._recorded = recorded
-
     @property
     def _done(self) -> _core.Profile:
         if self._recorded is None:
@@ -162,3 +159,8 @@ def _ordered(records: Iterable[Any], kernels: list[Kernel], threads: dict[int, s
             )
         )
     return result
+
+
+def fill(profile: Profile, recorded: _core.Profile) -> None:
+    """Store what was recorded in a profile."""
+    profile._recorded = recorded

@@ -9,7 +9,7 @@ from threading import current_thread
 from .. import _core
 from .._checks import checked
 from ..errors import DeviceError, GraphError
-from .profiles import Profile
+from .profiles import Profile, fill
 
 CAPACITY = 262144
 """Default number of records that a profile keeps; a record takes about 150 bytes."""
@@ -60,7 +60,7 @@ def stop() -> Profile:
     if _started is None:
         raise DeviceError("stop: no profile was started with mpsgraph.profiler.start()")
     profile, _started = _started, None
-    profile._fill(_core.stop_profile())
+    fill(profile, _core.stop_profile())
     return profile
 
 
@@ -96,7 +96,7 @@ def profile(capacity: int = CAPACITY) -> Iterator[Profile]:
     try:
         yield result
     finally:
-        result._fill(_core.stop_profile())
+        fill(result, _core.stop_profile())
 
 
 def _start(capacity: int) -> None:

@@ -25,6 +25,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from .._core import Executable
 from ..errors import Error
 from ..graph import Graph
+from ..ops.random import own_random_states
 from ..random import philox_state
 from . import importer
 from .aten import function_of
@@ -145,7 +146,7 @@ class _Part(torch.nn.Module):
         self.graph = g
         self.places = [feeds[feed] for feed in self.executable.feeds]
         # States that the graph keeps for its random operations.
-        self.states = [state for state in g._own_states if state in read]
+        self.states = [state for state in own_random_states(g) if state in read]
 
     def run(self, tensors: list[Any] | tuple[Any, ...], places: list[int]) -> list[torch.Tensor]:
         """Run the executable on some of the given tensors. PyTorch's generator determines the random numbers."""

@@ -33,15 +33,24 @@ class Step(torch.nn.Module):
 
 
 @dataclass
-class Loss:
-    """A loss that has been added to a graph: its tensor, its placeholders, and the new values of the buffers.
+class Exported:
+    """A module that has been added to a graph: its results, its placeholders, and the new values of the buffers.
 
     The placeholders are those of the inputs and labels, in order.
     """
 
-    value: Tensor
+    results: list[Tensor]
     feeds: list[Tensor]
     buffers: dict[str, Tensor]
+
+    def loss(self) -> Tensor:
+        """Return the only result, a loss. Raise GraphError if it is not a scalar."""
+        if len(self.results) != 1:
+            raise GraphError(f"the loss function must return one scalar tensor, got {len(self.results)} results")
+        if self.results[0].shape != ():
+            shape = self.results[0].shape
+            raise GraphError(f"the loss must be a scalar, got shape {shape}: reduce it with mean() or sum()")
+        return self.results[0]
 
 
 def names_of(module: torch.nn.Module) -> dict[str, str]:
@@ -56,13 +65,13 @@ def names_of(module: torch.nn.Module) -> dict[str, str]:
     return found
 
 
-def loss_of(
+def exported(
     g: Graph, step: Step, inputs: tuple[Any, ...], labels: tuple[Any, ...], value_of: Callable[[str], Tensor]
-) -> Loss:
-    """Add the loss of a batch to a graph.
+) -> Exported:
+    """Add the loss of a batch, or what else `step` computes, to a graph.
 
     `value_of` returns the value of a parameter or buffer, given its first name. Raises UnsupportedError if torch.export
-    fails or an operation is not supported, and GraphError if the result is not a scalar.
+    fails or an operation is not supported.
     """
     program = _exported(step, inputs, labels)
     graph, signature = program.graph_module.graph, program.graph_signature
@@ -96,16 +105,12 @@ def loss_of(
     outputs, _ = importer.build(g, graph, given, differentiated=True)
     kinds = [spec.kind.name for spec in signature.output_specs]
     found = [x for x, kind in zip(outputs, kinds, strict=True) if kind in ("USER_OUTPUT", "LOSS_OUTPUT")]
-    if len(found) != 1:
-        raise GraphError(f"the loss function must return one scalar tensor, got {len(found)} results")
-    if found[0].shape != ():
-        raise GraphError(f"the loss must be a scalar, got shape {found[0].shape}: reduce it with mean() or sum()")
     buffers = {
         first[spec.target.removeprefix("module.")]: x
         for x, spec in zip(outputs, signature.output_specs, strict=True)
         if spec.kind.name == "BUFFER_MUTATION"
     }
-    return Loss(found[0], feeds, buffers)
+    return Exported(found, feeds, buffers)
 
 
 # Errors of torch.export for programs that it cannot trace, or whose control flow or sizes depend on values.

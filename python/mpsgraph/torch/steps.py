@@ -19,7 +19,7 @@ from .._core import Executable, Tensor
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from . import importer
-from .exports import Step, loss_of, names_of
+from .exports import Step, exported, names_of
 from .optimizers import rule_of, stepped
 from .tensors import as_array, as_tensor
 
@@ -143,7 +143,7 @@ class CompiledStep:
                 values[name] = fed_by(self._tensors[name], name)
             return values[name]
 
-        found = loss_of(g, self._step, inputs, labels, value_of)
+        found = exported(g, self._step, inputs, labels, value_of)
         fed |= {feed: place for place, feed in enumerate(found.feeds)}
         new: list[tuple[torch.Tensor, Tensor]] = [(self._tensors[name], x) for name, x in found.buffers.items()]
         groups = [
@@ -151,10 +151,11 @@ class CompiledStep:
             for options in self.optimizer.param_groups
         ]
         # As in PyTorch, a parameter that the loss does not depend on is not updated.
-        read = importer.read_by([found.value])
+        loss = found.loss()
+        read = importer.read_by([loss])
         groups = [(options, [name for name in names if values.get(name) in read]) for options, names in groups]
         trained = [name for _, names in groups for name in names]
-        gradients = g.gradients(found.value, [values[name] for name in trained])
+        gradients = g.gradients(loss, [values[name] for name in trained])
         for options, names in groups:
             double = any(self._tensors[name].dtype == torch.float64 for name in names)
             rate = g.placeholder((), "float64" if double else "float32", "rate")
@@ -165,7 +166,7 @@ class CompiledStep:
                 result, states = stepped(g, self._rule, options, values[name], gradients[values[name]], rate, states)
                 new += [(self._tensors[name], result), *((kept[key], states[key]) for key in kept)]
         types = {feed: (tuple(feed.shape or ()), feed.dtype) for feed in fed}
-        executable = g.compile(types, [found.value, *(x for _, x in new)], device=self._device)
+        executable = g.compile(types, [loss, *(x for _, x in new)], device=self._device)
         changing = [_Changing(tensor, torch.empty(tensor.shape, dtype=tensor.dtype)) for tensor, _ in new]
         return _Built(executable, [fed[feed] for feed in executable.feeds], changing)
 

@@ -6,21 +6,19 @@ arrays, or as an iterable of batches.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._checks import is_number
-from .._core import DType, NDArray, bfloat16, float32
+from .._core import DType, NDArray, bfloat16
 from .._display import shown
 from ..data.batches import Batches, batches
 from ..errors import ArgumentError, DTypeError, GraphError, ShapeError
 from .engine import DeviceArray
 from .structure import in_order, leaves, mapped, named_leaves, refilled
-from .trainer_type import Trainer
 
 ARRAYS = (np.ndarray, NDArray, DeviceArray)
 
@@ -117,30 +115,7 @@ def with_arrays(structure: Any, name: str) -> Any:
     return np.asarray(structure) if hasattr(structure, "__array__") and hasattr(structure, "shape") else structure
 
 
-def in_dtype_of(trainer: Trainer, batch: Batch) -> Batch:
-    """Return the batch with float64 inputs converted to the dtype of a trainer, with a warning the first time.
-
-    Labels of another width than those of earlier batches, such as lists after arrays, are converted to their dtype.
-    """
-    form = getattr(trainer, "_forms", {}).get("labels")
-    if form is not None and batch.labels is not None:
-        before = iter(form.dtypes)
-        labels = mapped(lambda array: _as_before(array, next(before, None)), batch.labels)
-        batch = Batch(batch.inputs, labels, batch.weights)
-    if getattr(trainer, "dtype", None) != float32 or not any(_is_wide(array) for array in leaves(batch.inputs)):
-        return batch
-    if not trainer._warned_of_dtype:
-        trainer._warned_of_dtype = True
-        warnings.warn(
-            "inputs are float64, and are converted to the trainer's dtype, float32: convert them once with "
-            "x.astype(np.float32), or create the trainer with dtype='float64'",
-            stacklevel=4,
-        )
-    inputs = mapped(lambda array: array.astype(np.float32) if _is_wide(array) else array, batch.inputs)
-    return Batch(inputs, batch.labels, batch.weights)
-
-
-def _as_before(array: Any, dtype: DType | None) -> Any:
+def as_before(array: Any, dtype: DType | None) -> Any:
     """Return integers with another integer dtype if it can represent them, and floats with another float dtype."""
     if not isinstance(array, np.ndarray) or dtype is None or dtype == bfloat16 or array.dtype == dtype.numpy:
         return array
@@ -151,7 +126,8 @@ def _as_before(array: Any, dtype: DType | None) -> Any:
     return array.astype(dtype.numpy) if array.dtype.kind == "f" and dtype.is_float else array
 
 
-def _is_wide(array: Any) -> bool:
+def is_wide(array: Any) -> bool:
+    """Return whether an array is a numpy array of float64."""
     return isinstance(array, np.ndarray) and array.dtype == np.float64
 
 
@@ -208,9 +184,15 @@ class WholeArrays:
 
 
 def as_source(
-    data: Any, labels: Any, weights: Any, batch_size: int, shuffle: bool, seed: int, trainer: Trainer | None = None
+    data: Any,
+    labels: Any,
+    weights: Any,
+    batch_size: int,
+    shuffle: bool,
+    seed: int,
+    converted: Callable[[Batch], Batch],
 ) -> Iterable[Any]:
-    """Convert whole arrays to batches, in a trainer's dtype, and return any other iterable unchanged.
+    """Split whole arrays, after a conversion, into batches, and return any other iterable unchanged.
 
     Raises:
         GraphError: If data is neither arrays nor an iterable of batches, or cannot be combined with the labels or
@@ -219,7 +201,7 @@ def as_source(
     """
 
     def whole(batch: Batch) -> WholeArrays:
-        return WholeArrays(batch if trainer is None else in_dtype_of(trainer, batch), batch_size, shuffle, seed)
+        return WholeArrays(converted(batch), batch_size, shuffle, seed)
 
     if labels is not None:
         return whole(checked_batch(data, labels, weights))

@@ -1,12 +1,10 @@
-"""Reading a trainer's checkpoint completely before loading it changes anything, and undoing a failed load."""
+"""Contents: a trainer's checkpoint, read completely before loading it changes anything."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
@@ -15,15 +13,11 @@ import numpy as np
 
 from .._display import shown
 from ..errors import CheckpointError, Error, GraphError
-from ..graph import Graph
-from ..nn.module import Module
-from ..optim.by_hand import optimizers_in
 from ..precision.layer_precision import LayerPrecision, as_choices
 from .checkpoint_values import names_in, unpacked
+from .forms import Description, example_of
 from .history import History
 from .means import Means
-from .step import example_of
-from .trainer_type import Trainer
 
 _NEEDED = {"step", "forms", "data"}
 
@@ -35,7 +29,7 @@ class Contents:
     variables: dict[str, np.ndarray]
     step: int
     seed: int | None
-    forms: list[dict[str, Any]]
+    forms: list[dict[str, Description]]
     data: dict[str, Any] | None
     history: dict[str, Any]
     fit: dict[str, Any]
@@ -46,11 +40,11 @@ class Contents:
     optimizers: list[dict[str, Any]]
     """Rates and options set by hand."""
     dormant: set[str]
+    """Names of variables that the steps did not use when the checkpoint was saved."""
     left_out: set[str]
     """Names of frozen parameters that the checkpoint does not contain."""
     averages: set[str]
     """Names of the moving averages. A weight that was always frozen has none."""
-    """Names of variables that the steps did not use when the checkpoint was saved."""
     precision: str
     precision_choices: dict[str, LayerPrecision]
 
@@ -124,46 +118,3 @@ class Contents:
             precision=metadata.get("precision", "float32"),
             precision_choices=as_choices(read("precision_choices", dict, "{}")),
         )
-
-
-@contextmanager
-def all_or_nothing(trainer: Trainer) -> Iterator[None]:
-    """Restore a trainer, its model, and its optimizers if an error occurs within a `with` block.
-
-    Variables created in the block stay in the graph if it already had variables before, but no longer belong to the
-    trainer.
-    """
-    owners: list[Any] = [trainer, trainer.objective, *optimizers_in(trainer.optimizer), *trainer._scalings.values()]
-    owners += trainer._sums.values()
-    if isinstance(trainer.model, Module):
-        owners += {id(module): module for _, module in trainer.model.named_modules()}.values()
-    before = [(owner, _copied(vars(owner))) for owner in owners]
-    forms = [(form, list(form.shapes)) for form in trainer._forms.values()]
-    variables, empty = set(trainer.graph.variables), not trainer.graph.operation_count
-    try:
-        yield
-    except BaseException:
-        for owner, attributes in before:
-            vars(owner).clear()
-            vars(owner).update(attributes)
-        for form, shapes in forms:
-            form.shapes = shapes
-        if empty and trainer.engine is None and trainer._partnership is None:
-            # A new graph draws the same initial values and seeds that the trainer would have drawn without the failed
-            # load.
-            trainer.network.graph = Graph(seed=trainer.seed)
-            trainer.__dict__["graph"] = trainer.network.graph
-        else:
-            trainer._before_us |= set(trainer.graph.variables) - variables
-        raise
-
-
-def _copied(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes, with copies of the containers that building a step changes in place."""
-
-    def copied(value: Any) -> Any:
-        if type(value) is dict:
-            return {key: copied(item) if type(item) is dict else item for key, item in value.items()}
-        return value.copy() if type(value) in (list, set, deque) else value
-
-    return {name: copied(value) for name, value in attributes.items()}

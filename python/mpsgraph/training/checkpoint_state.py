@@ -10,148 +10,160 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
 from .._core import DType, Tensor, bfloat16
 from ..errors import CheckpointError, Error, GraphError
-from ..graph import Graph
-from ..nn.module import Module
+from ..nn.module import Module, is_built
 from ..nn.quantized import QuantizedEmbedding, QuantizedLinear
-from ..optim import Optimizer, by_hand
-from ..optim.by_hand import optimizers_in
+from ..optim import by_hand
 from . import checkpoint
-from .checkpoint_contents import Contents, all_or_nothing
+from .builder import StepBuilder
+from .checkpoint_contents import Contents
 from .checkpoint_values import packed
+from .forms import Description
 from .history import History
-from .step import unset_average
-from .trainer_type import Trainer
-from .variables import dormant_of, variables_of
+from .state import unset_average
+from .transaction import all_or_nothing
 
 _FIT = "fit"  # Prefix of the names of arrays that belong to the fit. Variables are stored under other names.
+Path = str | os.PathLike[str]
 
 
-def save(trainer: Trainer, path: str | os.PathLike[str], frozen: bool = True) -> None:
+def save(builder: StepBuilder, path: Path, frozen: bool = True) -> None:
     """Save a trainer; see Trainer.save."""
-    if not trainer._specs:
+    state, settings = builder.state, builder.settings
+    if not builder.specs:
         raise GraphError("Trainer.save: there is nothing to save yet: train or evaluate first")
-    trainer.wait()
-    trainer._follow_settings()
+    state.steps.wait()
+    builder.follow_settings()
     arrays: dict[str, np.ndarray] = {}
-    fit = trainer._resumed if trainer._fit is None else trainer._fit.state_dict()
-    described = packed(fit, arrays, _FIT)
-    used, dormant = variables_of(trainer), dormant_of(trainer)
-    variables = used | dormant
-    trained = {variable for _, variable in trainer.network.named_parameters()} | set(trainer.network.buffers())
-    if isinstance(trainer.model, Module):  # Packed weights never change.
-        packed_layers = [
-            m for _, m in trainer.model.named_modules() if isinstance(m, (QuantizedLinear, QuantizedEmbedding))
-        ]
-        trained -= {variable for layer in packed_layers for variable in vars(layer)["_buffers"].values()}
-    left_out = [] if frozen else [path for path, v in trainer.network.named_variables().items() if v not in trained]
-    variables = {name: variable for name, variable in variables.items() if name not in set(left_out)}
-    partnership = trainer._partnership
+    described = packed(state.resumed if state.fit is None else state.fit.state_dict(), arrays, _FIT)
+    used, dormant = state.variables(), state.dormant()
+    left_out = [] if frozen else _frozen_paths(builder)
+    variables = {name: variable for name, variable in (used | dormant).items() if name not in set(left_out)}
+    values = dict(zip(variables, state.values(variables.values()), strict=True))
+    dtypes = {name: str(v.dtype) for name, v in variables.items()}
+    state.drop_stale_sums()
+    # Values that an earlier checkpoint contained for variables that this trainer has not needed yet.
+    waiting = {name: value for name, value in state.unclaimed.items() if name not in values}
+    optional = state.optional_variables(settings.optimizer)
+    averages = set(state.averages.values())
     metadata = {
         "kind": "trainer",
-        "optimizer": type(trainer.optimizer).__name__,
-        "step": str(trainer.step),
-        "forms": json.dumps(trainer._specs),
-        "data": json.dumps(trainer._data.state_dict() if trainer._data is not None else trainer._data_state),
-        "history": json.dumps(trainer.history.state_dict()),
+        "optimizer": type(settings.optimizer).__name__,
+        "step": str(state.steps.made),
+        "forms": json.dumps(builder.specs),
+        "data": json.dumps(state.data.state_dict() if state.data is not None else state.data_position),
+        "history": json.dumps(state.history.state_dict()),
         "fit": json.dumps(described),
-        "optimizers": json.dumps(by_hand.described(_outer_optimizers(trainer))),
-        "seed": json.dumps(trainer.seed),
+        "optimizers": json.dumps(by_hand.described(builder.optimizers())),
+        "seed": json.dumps(state.seed),
         "left_out": json.dumps(left_out),
-        "precision": trainer.precision,
-        "precision_choices": json.dumps({p: asdict(c) for p, c in trainer.precision_choices.items()}),
+        "precision": settings.precision,
+        "precision_choices": json.dumps({p: asdict(c) for p, c in state.precision_choices.items()}),
+        "dormant": json.dumps([*dormant, *waiting, *(name for name, v in used.items() if v in optional)]),
+        "averages": json.dumps([name for name, variable in variables.items() if variable in averages]),
     }
-    copies = trainer.graph.variable_values(variables.values(), device=trainer.device)
-    values = dict(zip(variables, copies, strict=True))
-    dtypes = {name: str(v.dtype) for name, v in variables.items()}
-    trainer._drop_stale_sums()
-    # Values that an earlier checkpoint contained for variables that this trainer has not needed yet.
-    waiting = {name: value for name, value in trainer._dormant.items() if name not in values}
-    still = set(trainer._averages.values()) - set(trainer._trained_averages()) | trainer._frozen_sums()
-    optional = [name for name, variable in used.items() if variable in still]
-    metadata["dormant"] = json.dumps([*dormant, *waiting, *optional])
-    averages = set(trainer._averages.values())
-    metadata["averages"] = json.dumps([name for name, variable in variables.items() if variable in averages])
     arrays |= waiting
+    partnership = state.partnership
     if partnership is None or not partnership.agreed:
         checkpoint.save(path, values | arrays, metadata, dtypes)
         return
-    states = _states(trainer, variables, values)
+    states = {name: values[name] for name in state.of_random_states(variables)}
     metadata["distributed"] = json.dumps(partnership.description(states))
-    values |= {name: partnership.total(values[name], dtypes[name]) for name in _sums(trainer, variables)}
+    values |= {name: partnership.total(values[name], dtypes[name]) for name in state.of_gradient_sums(variables)}
     partnership.by_first(lambda: checkpoint.save(path, values | arrays, metadata, dtypes), "the checkpoint")
 
 
-def load(trainer: Trainer, path: str | os.PathLike[str]) -> None:
+def _frozen_paths(builder: StepBuilder) -> list[str]:
+    """Return the paths of the variables that a checkpoint without frozen parameters leaves out."""
+    model, network = builder.settings.model, builder.network
+    trained = {variable for _, variable in network.named_parameters()} | set(network.buffers())
+    if isinstance(model, Module):  # Packed weights never change.
+        for _, module in model.named_modules():
+            if isinstance(module, (QuantizedLinear, QuantizedEmbedding)) and is_built(module):
+                trained -= set(module.buffers())
+    return [path for path, v in network.named_variables().items() if v not in trained]
+
+
+def load(builder: StepBuilder, path: Path, take_seed: bool) -> None:
     """Load a trainer; see Trainer.load.
 
     The whole checkpoint is read and compared with the trainer before anything changes. Operations that must be built
     for the comparison are discarded if the checkpoint does not match.
+
+    Args:
+        builder: The trainer's builder.
+        path: Path of the file.
+        take_seed: Whether to continue with the seed of the checkpoint.
     """
-    partnership = trainer._partnership
+    state = builder.state
+    partnership = state.partnership
     if partnership is None:
         values, metadata = checkpoint.load(path)
     else:
         values, metadata = partnership.by_first(lambda: checkpoint.load(path), "the checkpoint")
     contents = Contents.of(path, values, metadata)
-    trainer.wait()
-    trainer._follow_settings()
-    with all_or_nothing(trainer):
-        together = contents.together
-        _take_seed(trainer, contents.seed)
+    state.steps.wait()
+    builder.follow_settings()
+    with all_or_nothing(builder):
+        if take_seed and contents.seed is not None and contents.seed != state.seed:
+            state.take_seed(contents.seed, keep_graph=builder.engine is not None)
         if partnership is not None and partnership.reference is None:
-            partnership.reference = together.get("reference")
-        _load_precision(trainer, path, contents)
-        _restore_options(trainer, path, contents)
-        for known, described in zip(trainer._specs, contents.forms, strict=False):
+            partnership.reference = contents.together.get("reference")
+        _load_precision(builder, path, contents)
+        _restore_options(builder, path, contents)
+        for known, described in zip(builder.specs, contents.forms, strict=False):
             _require_same_inputs(path, known, described)
         try:
-            for described in contents.forms[len(trainer._specs) :]:
-                trainer._build_again(described)
+            for described in contents.forms[len(builder.specs) :]:
+                builder.build_again(described)
         except Error as error:
             raise CheckpointError(f"{path} belongs to another model: {error}") from error
-        _restore_options(trainer, path, contents)  # Custom steps may use further optimizers, which exist only now.
-        if trainer._settings is not None:
-            trainer._follow_settings()
-        variables = variables_of(trainer)
-        values, dormant = _matched(trainer, path, contents, variables)
+        if builder.settings.ema_decay is not None and state.add_averages(contents.averages):
+            builder.rebuild()
+        _restore_options(builder, path, contents)  # Custom steps may use further optimizers, which exist only now.
+        builder.follow_settings()
+        variables = state.variables()
+        values, unclaimed = _matched(builder, path, contents, variables)
         if partnership is not None:
-            values |= partnership.states(together, _states(trainer, variables, values))
+            states = {name: values[name] for name in state.of_random_states(variables)}
+            values |= partnership.states(contents.together, states)
             # The first process restores the gradient sums of all processes; the others start at zero.
             if not partnership.is_first:
-                values |= {name: np.zeros_like(values[name]) for name in _sums(trainer, variables)}
-        history = History(trainer.seed)
+                values |= {name: np.zeros_like(values[name]) for name in state.of_gradient_sums(variables)}
+        history = History(state.seed)
         history.load_state_dict(contents.history)
-    stored = {v: values[name] for name, v in variables.items() if name in values}
-    trainer.graph.set_variables(stored, device=trainer.device)
-    trainer.step, trainer.history = contents.step, history
-    trainer._data_state = contents.data
-    trainer._fit, trainer._resumed = None, contents.fit
-    own = dormant_of(trainer)
-    _start_anew(trainer, {variable for name, variable in own.items() if name not in dormant})
-    used = {own[name]: dormant.pop(name) for name in list(dormant) if name in own}
-    trainer.graph.set_variables(used, device=trainer.device)
-    trainer._dormant, trainer._dormant_updates = dormant, trainer._updates_made()
+    state.set_values({v: values[name] for name, v in variables.items() if name in values})
+    state.steps.made, state.history = contents.step, history
+    state.data_position, state.fit, state.resumed = contents.data, None, contents.fit
+    own = state.dormant()
+    absent = {variable for name, variable in own.items() if name not in unclaimed}
+    if absent:
+        for optimizer in builder.optimizers():
+            by_hand.forget_states(optimizer, absent)
+        state.forget(absent)
+        builder.changed.previous = []
+    state.set_values({own[name]: unclaimed.pop(name) for name in list(unclaimed) if name in own})
+    state.unclaimed, state.unclaimed_since = unclaimed, state.updates
 
 
 def _matched(
-    trainer: Trainer, path: Any, contents: Contents, variables: Mapping[str, Tensor]
+    builder: StepBuilder, path: Path, contents: Contents, variables: Mapping[str, Tensor]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return a checkpoint's values as two dicts: for the variables that the trainer uses, and for unused variables.
 
     Raises:
         CheckpointError: If names, shapes, or dtypes differ.
     """
-    own = dormant_of(trainer)
+    state, kind = builder.state, type(builder.settings.optimizer).__name__
+    own = state.dormant()
     found = {n: v for n, v in contents.variables.items() if n in variables or n not in contents.dormant}
     dormant = {n: v for n, v in contents.variables.items() if n not in found}
     # A weight that was frozen until the checkpoint was saved has no average there yet.
-    averages = set(trainer._averages.values())
+    averages = set(state.averages.values())
     begun = {name: variable for name, variable in variables.items() if variable in averages}
     if contents.averages:
         for name in begun.keys() - found.keys() - contents.averages:
@@ -176,10 +188,10 @@ def _matched(
     ]
     if wrong:
         raise CheckpointError(f"{path} belongs to another model: shapes or dtypes of its variables differ: {wrong[0]}")
-    if contents.optimizer not in (None, type(trainer.optimizer).__name__):
+    if contents.optimizer not in (None, kind):
         raise CheckpointError(
             f"{path} belongs to another model or optimizer: it was saved with {contents.optimizer}, but this trainer "
-            f"has {type(trainer.optimizer).__name__}"
+            f"has {kind}"
         )
     return found, dormant
 
@@ -189,20 +201,7 @@ def _stored(dtype: DType) -> str:
     return "uint16" if dtype == bfloat16 else str(dtype)
 
 
-def _start_anew(trainer: Trainer, unknown: set[Tensor]) -> None:
-    """Forget unused variables that a checkpoint does not contain, so that they start again when they are used."""
-    if not unknown:
-        return
-    for optimizer in [each for outer in _outer_optimizers(trainer) for each in optimizers_in(outer)]:
-        optimizer._states = {key: v for key, v in optimizer._states.items() if v not in unknown}
-    trainer._averages = {v: average for v, average in trainer._averages.items() if average not in unknown}
-    for sums in trainer._sums.values():
-        sums.sums = {v: total for v, total in sums.sums.items() if total not in unknown}
-    trainer._before_us |= unknown
-    trainer._kept = []
-
-
-def _require_same_inputs(path: Any, known: Mapping[str, Any], described: Mapping[str, Any]) -> None:
+def _require_same_inputs(path: Path, known: Mapping[str, Description], described: Mapping[str, Description]) -> None:
     """Raise CheckpointError if a checkpoint's inputs do not have the dtypes and sizes of the trainer's batches."""
     mine, theirs = known["inputs"], described["inputs"]
     pairs = [
@@ -219,58 +218,26 @@ def _require_same_inputs(path: Any, known: Mapping[str, Any], described: Mapping
         )
 
 
-def _outer_optimizers(trainer: Trainer) -> list[Optimizer]:
-    """Return the trainer's optimizer, followed by the other optimizers that the trainer's steps use."""
-    outer = [trainer.optimizer, *(m.optimizer for built in trainer._builts.values() for m in built.minimized)]
-    return list({id(each): each for each in outer}.values())
-
-
-def _restore_options(trainer: Trainer, path: Any, contents: Contents) -> None:
+def _restore_options(builder: StepBuilder, path: Path, contents: Contents) -> None:
     """Restore the optimizers' rates and options that a caller had set before the checkpoint was saved."""
     try:
-        by_hand.restore(_outer_optimizers(trainer), contents.optimizers)
+        by_hand.restore(builder.optimizers(), contents.optimizers)
     except (Error, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} is damaged: it contains invalid optimizer options: {error}") from error
 
 
-def _states(
-    trainer: Trainer, variables: Mapping[str, Tensor], values: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Return the values of the random states, keyed by name."""
-    own = set(trainer._random_states)
-    return {name: values[name] for name, v in variables.items() if v in own}
-
-
-def _sums(trainer: Trainer, variables: Mapping[str, Tensor]) -> list[str]:
-    """Return the names of the variables that accumulate gradients over several batches.
-
-    They are saved for each process separately.
-    """
-    own = {v for sums in trainer._sums.values() for v in sums.sums.values()}
-    return [name for name, v in variables.items() if v in own]
-
-
-def _take_seed(trainer: Trainer, seed: int | None) -> None:
-    """Continue with the seed of a checkpoint, unless the trainer was created with a seed."""
-    if seed is None or trainer._seed_chosen or seed == trainer.seed:
-        return
-    trainer.__dict__["seed"] = seed
-    if not trainer.graph.operation_count and trainer.engine is None:
-        trainer.network.graph = Graph(seed=seed)
-        trainer.__dict__["graph"] = trainer.network.graph
-
-
-def _load_precision(trainer: Trainer, path: str | os.PathLike[str], contents: Contents) -> None:
+def _load_precision(builder: StepBuilder, path: Path, contents: Contents) -> None:
     """Use the layer precisions of a checkpoint. Raise CheckpointError if it was saved with a different `precision`."""
     precision, choices = contents.precision, contents.precision_choices
-    if precision != trainer.precision:
+    mine, known = builder.settings.precision, builder.state.precision_choices
+    if precision != mine:
         raise CheckpointError(
-            f"{path} was trained with precision='{precision}', but this trainer has precision='{trainer.precision}': "
+            f"{path} was trained with precision='{precision}', but this trainer has precision='{mine}': "
             f"create it with precision='{precision}', or load only the weights with model.load_state_dict"
         )
-    if not trainer._specs:
-        trainer._take_choices(choices)
-    elif {p: c.precision for p, c in choices.items()} != {p: c.precision for p, c in trainer.precision_choices.items()}:
+    if not builder.specs:
+        builder.take_choices(choices)
+    elif {p: c.precision for p, c in choices.items()} != {p: c.precision for p, c in known.items()}:
         raise CheckpointError(
             f"{path} has layer precisions that differ from those this trainer has already chosen: load the checkpoint "
             "before the first step"

@@ -20,9 +20,9 @@ from .checkpoint_values import packed
 from .evaluation import labels_of
 from .history import History
 from .means import Means
+from .roles import Trains
 from .step import Built
 from .step_result import StepResult
-from .trainer_type import Trainer
 
 
 class Fit:
@@ -30,7 +30,7 @@ class Fit:
 
     def __init__(
         self,
-        trainer: Trainer,
+        trainer: Trains,
         data: Any,
         labels: Any,
         weights: Any,
@@ -45,8 +45,11 @@ class Fit:
             part, rest = split_off(data, labels, weights, validation_split)
             (data, labels, weights), validation = part.parts, [rest] if rest.labels is None else rest.parts
         self.trainer, self.validation, self.class_weights = trainer, validation, class_weights
-        source = as_source(data, labels, weights, batch_size, shuffle=True, seed=trainer.seed, trainer=trainer)
-        self.partnership = trainer._partnership
+        self.state, self.builder = trainer.state, trainer.builder
+        source = as_source(
+            data, labels, weights, batch_size, shuffle=True, seed=self.state.seed, converted=self.builder.converted
+        )
+        self.partnership = self.state.partnership
         self.alike = self.partnership is None  # Whether all processes have the same number of batches.
         if self.partnership is not None:
             source = self.partnership.sharded(source)
@@ -80,7 +83,7 @@ class Fit:
         if self.partnership is not None and not self.partnership.is_first:
             told = [callback for callback in told if not callback.first_process_only]
         self.told = sorted(told, key=lambda callback: callback.saves)
-        trainer.stopped, trainer._fit = None, self
+        trainer.stopped, self.state.fit = None, self
         try:
             for callback in self.told:
                 callback.on_fit_begin(trainer)
@@ -95,12 +98,11 @@ class Fit:
                 callback.on_fit_end(trainer)
             # The trainer keeps this object for the state of the callbacks and of the epoch, so release the data.
             self.source = self.validation = ()
-        history: History = trainer.history
-        return history
+        return trainer.history
 
     def _report_accumulated(self) -> None:
         """Warn if the gradients of the fit's last batches have not been applied."""
-        every = self.trainer.accumulation
+        every = self.state.accumulation
         if left := self.trainer.step % every:
             warnings.warn(
                 f"Trainer.fit: the gradients of the last {left} of {every} batches are accumulated but not applied; "
@@ -125,8 +127,9 @@ class Fit:
             if self.class_weights is not None:
                 batch = with_class_weights(batch, self.class_weights)
             result = trainer.train_step(*batch.parts, copy=copy)
-            assert trainer._last_step is not None
-            self.pending.append((result, trainer._last_step[2], batch))
+            built = self.builder.last_built
+            assert built is not None
+            self.pending.append((result, built, batch))
             self._record(keep=1)
             if trainer.stopped is not None:
                 self._record(keep=0)
@@ -164,7 +167,7 @@ class Fit:
 
     def _begin_epoch(self) -> None:
         """Start an epoch, with the saved sums and metrics if the loaded checkpoint was saved within this epoch."""
-        trainer, epoch = self.trainer, self.trainer._resumed.pop("epoch", None)
+        trainer, epoch = self.trainer, self.state.resumed.pop("epoch", None)
         self.means, self.steps, self.given = Means(), 0, False
         if epoch is not None:
             self.means.load_state_dict(epoch["means"])
@@ -177,7 +180,7 @@ class Fit:
 
     def _metrics(self) -> list[Accumulated]:
         """Return the accumulated metrics of the trainer's steps without duplicates."""
-        parts = [part for built in self.trainer._builts.values() for part in built.parts]
+        parts = [part for built in self.builder.all_built() for part in built.parts]
         return list({id(m): m for part in parts for m in part.accumulated.values()}.values())
 
     def state_dict(self) -> dict[str, Any]:
@@ -187,8 +190,8 @@ class Fit:
         """
         while self.pending:
             self._take_in()
-        order = self.trainer._data
-        given = self.given or (isinstance(order, Batches) and order.position >= len(order))
+        order = self.state.data
+        given = self.given or (order is not None and order.position >= len(order))
         metrics = [_kept(metric) for metric in self._metrics()]
         epoch = {"means": self.means.state_dict(), "steps": self.steps, "given": given, "metrics": metrics}
         told = [{"kind": type(c).__name__, "state": c.state_dict()} for c in self.told]
@@ -196,7 +199,7 @@ class Fit:
 
     def _resume_callbacks(self) -> None:
         """Restore the callbacks' states from a checkpoint. Callbacks of the same class are matched in order."""
-        states = self.trainer._resumed.pop("callbacks", [])
+        states = self.state.resumed.pop("callbacks", [])
         for callback in self.told:
             for i, described in enumerate(states):
                 if described["kind"] == type(callback).__name__:
@@ -206,12 +209,12 @@ class Fit:
     def _end_of_epoch(self) -> None:
         trainer = self.trainer
         values = self.means.result()
-        built = trainer._last_step[2] if trainer._last_step else next(reversed(trainer._builts.values()))
-        for part in built.parts:
+        built = self.builder.last_built
+        for part in built.parts if built is not None else ():
             before = f"{part.name}_" if part.name else ""
             values |= {before + name: metric.result() for name, metric in part.accumulated.items()}
         if self.validation is not None:
-            with trainer.averaged_weights() if trainer._has_averages else nullcontext():
+            with self.state.averages_in_place() if self.state.has_averages else nullcontext():
                 found = trainer.evaluate(self.validation)
             trainer.history.append_validation(trainer.step, found)
             values |= {f"val_{name}": value for name, value in found.items()}
@@ -237,7 +240,7 @@ class Fit:
             else:
                 batches, own = self._more(batches, steps)
             mine = iter(batches if steps is None else own)
-            for batch in mine if self.alike else self.partnership.while_all_have(mine):
+            for batch in mine if self.alike or self.partnership is None else self.partnership.while_all_have(mine):
                 yield None, as_batch(batch)
                 made += 1
                 if made == iterations:
@@ -278,18 +281,18 @@ class Fit:
 
     def _resumed(self, source: Iterable[Any], data: Any) -> Iterable[Any]:
         """Return the source of batches, positioned where the loaded checkpoint was saved."""
-        trainer = self.trainer
+        state = self.state
         order = source.batches if isinstance(source, WholeArrays) else source
         if isinstance(order, Batches):
-            if order is not data and isinstance(trainer._data, Batches) and trainer._data.fits(order):
+            if order is not data and state.data is not None and state.data.fits(order):
                 # The data is in the same order as in the previous fit, so continue that order instead of repeating it.
-                order.load_state_dict(trainer._data.state_dict())
-            if trainer._data_state is not None:
-                order.load_state_dict(trainer._data_state)
-                trainer._data_state = None
-            trainer._data = order
+                order.load_state_dict(state.data.state_dict())
+            if state.data_position is not None:
+                order.load_state_dict(state.data_position)
+                state.data_position = None
+            state.data = order
         else:
-            trainer._resumed.pop("epoch", None)  # Other data cannot be resumed, so it and the epoch start over.
+            state.resumed.pop("epoch", None)  # Other data cannot be resumed, so it and the epoch start over.
         return source
 
 

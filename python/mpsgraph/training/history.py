@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import checked
+from .._checks import Share, checked
 from .._optional import require
 
 
@@ -116,7 +116,7 @@ class History:
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
-    def plot(self, axes: Any = None, smoothing: float = 0.9) -> Any:
+    def plot(self, axes: Any = None, smoothing: Share = 0.9) -> Any:
         """Plot losses by step, validation losses, and, on a second axis, accuracy if recorded.
 
         Raw values of the steps are faint. The line through them is a mean over neighboring steps on both sides, so it

@@ -8,9 +8,9 @@ from typing import Any
 
 from .._core import Device, Tensor
 from ..errors import UnsupportedError
-from .batch import checked_batch, in_dtype_of
-from .trainer_type import Trainer
-from .variables import variables_of
+from ..optim.by_hand import states_in
+from .batch import checked_batch
+from .builder import StepBuilder
 
 
 @dataclass(frozen=True)
@@ -54,29 +54,28 @@ class MemoryEstimate:
         return "\n".join([*lines, f"{'total':<14}{self.total / 1e6:12,.2f} MB"])
 
 
-def estimate(trainer: Trainer, batch: Any, labels: Any, weights: Any) -> MemoryEstimate:
+def estimate(builder: StepBuilder, batch: Any, labels: Any, weights: Any) -> MemoryEstimate:
     """Return the memory that a step of a trainer needs for a batch. The step is built and compiled, but does not run.
 
     Raises:
         UnsupportedError: If the trainer does not run on the CPU.
     """
-    used = Device.default() if trainer.device is None else trainer.device
+    state = builder.state
+    used = Device.default() if state.device is None else state.device
     name = used.name if isinstance(used, Device) else used
-    if name != "cpu" or trainer.engine is not None:
+    if name != "cpu" or builder.engine is not None:
         raise UnsupportedError(
             "Trainer.memory_estimate: MPSGraph and engines plan memory themselves, so only the CPU device can report "
             "the memory of a step: create the trainer with device='cpu'"
         )
     if labels is None and isinstance(batch, tuple) and len(batch) in (2, 3):
         batch, labels, weights = (*batch, None)[:3]
-    given = in_dtype_of(trainer, checked_batch(batch, labels, weights))
-    steps = trainer._steps_for(given)
+    given = builder.converted(checked_batch(batch, labels, weights))
+    steps = builder.steps_for(given)
     built = steps[0][1]
-    model = set(trainer.network.named_variables().values())
-    states = [variable for variable in variables_of(trainer).values() if variable not in model]
-    of_optimizer = {
-        v for made in built.minimized for each in _optimizers(made.optimizer) for v in each._states.values()
-    }
+    model = set(state.network.named_variables().values())
+    states = [variable for variable in state.variables().values() if variable not in model]
+    of_optimizer = {v for made in built.minimized for v in states_in(made.optimizer)}
     return MemoryEstimate(
         _allocated(model),
         _allocated(v for v in states if v in of_optimizer),
@@ -86,11 +85,6 @@ def estimate(trainer: Trainer, batch: Any, labels: Any, weights: Any) -> MemoryE
         2 * _allocated(built.fetched),
         sum(array.nbytes for array in given.arrays()),
     )
-
-
-def _optimizers(optimizer: Any) -> list[Any]:
-    inner = [each for each in optimizer._innermost() if each is not optimizer]
-    return [optimizer, *inner, *([optimizer.optimizer] if hasattr(optimizer, "optimizer") else [])]
 
 
 def _allocated(tensors: Iterable[Tensor]) -> int:

@@ -12,12 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
-
 from .._core import Tensor, float32
 from .._display import shown
 from ..errors import GraphError
-from ..graph import Graph
+from ..graph import Graph, set_generator
 from ..model import Model
 from ..nn.module import Module, added_losses, is_built, mode_of
 from ..nn.moving import graph_of_parts, move
@@ -32,7 +30,7 @@ class Network:
         self.module = module
         found = graph_of_parts(module)
         if found is not None and not is_built(module):
-            found._generator = np.random.default_rng(seed % 2**64)  # Draws the initial values of the new parts.
+            set_generator(found, seed)  # Draws the initial values of the new parts.
         self.graph: Graph = Graph(seed=seed) if found is None else found
         move(module, self.graph)
 

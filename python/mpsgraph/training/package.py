@@ -11,22 +11,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .. import _core
-from .._core import Operation, Tensor, int32
+from .._core import Tensor, int32
 from ..errors import GraphError, UnsupportedError
 from ..model import Model
+from ..nn.module import Module
 from ..optim.schedules import Schedule, as_rate, end_of
-from . import evaluation
+from .clock import Clock
+from .forms import as_json
 from .objective import shares_of
-from .step import Built, as_json
+from .state import TrainingState
+from .step import Built
 from .structure import mapped, named_leaves
 from .trainer import Trainer
-from .variables import variables_of
 
 UPDATES = 100_000
 """Default number of updates for which learning rates are stored if the schedule has no end."""
@@ -34,59 +35,23 @@ _NEVER = np.iinfo(np.int32).max
 _OURS = ("train_step", "fit", "evaluate", "predict", "wait")
 
 
-@dataclass
-class Clock:
-    """Variables in a trainer's graph that replace values computed in Python: step counters and learning-rate tables.
-
-    They are created once and set each time a package is saved.
-    """
-
-    step: Tensor
-    first_update: Tensor
-    last_row: Tensor
-    count: Operation
-    tables: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
-    """Learning-rate tables, keyed by (schedule index, length).
-
-    Each value is a pair of the table's variable and a tensor with the rates that the next update uses.
-    """
-
-    @classmethod
-    def of(cls, trainer: Trainer) -> Clock:
-        if trainer._clock is None:
-            g = trainer.graph
-            names = ("training/step", "training/first_update", "training/last_row")
-            step, first, last = (g.variable(0, int32, name, trainable=False) for name in names)
-            trainer._before_us |= {step, first, last}  # Checkpoints store the step count and rates in another form.
-            trainer._clock = cls(step, first, last, g.assign(step, g.read(step) + 1))
-        clock: Clock = trainer._clock
-        return clock
-
-    def table(self, trainer: Trainer, place: int, rate: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-        if (place, rows) not in self.tables:
-            g, shape = trainer.graph, tuple(rate.shape or ())
-            zeros = _core.ConstantData.splat(0.0, (rows, *shape), rate.dtype)
-            table = g.variable(zeros, None, "learning_rate/table", trainable=False)
-            trainer._before_us.add(table)
-            update = g.division(g.read(self.step), trainer.accumulation) - g.read(self.first_update)
-            row = g.reshape(g.minimum(update, g.read(self.last_row)), (1,))
-            now = g.reshape(g.gather(g.read(table), row, out_of_range="error"), shape)
-            self.tables[place, rows] = table, now
-        return self.tables[place, rows]
-
-
 def save(
     trainer: Trainer, path: str | os.PathLike[str], updates: int | None, leave_out: Collection[str], locations: bool
 ) -> None:
     """Save a trainer as a package; see mpsgraph.save."""
-    trainer._require_own_weights("save")
-    built = _built_of(trainer)
+    state, builder = trainer.state, trainer.builder
+    state.require_own_weights("Trainer.save")
+    builder.follow_settings()
+    built = builder.last_built
+    if built is None:
+        raise GraphError("there is no training step to save: train or evaluate first, or load a checkpoint")
     _refuse(trainer, built, leave_out)
     trainer.wait()
-    g, clock = trainer.graph, Clock.of(trainer)
-    rates, tables = _rates(trainer, built, clock, updates)
-    g.set_variable(clock.step, np.int32(trainer.step), device=trainer.device)
-    model, batch = _model_of(trainer), _batch_of(trainer, built)
+    g, clock = state.graph, _clock_of(state)
+    rates, tables = _rates(state, built, clock, updates)
+    state.set_values({clock.step: np.int32(trainer.step)})
+    model = trainer.model if isinstance(trainer.model, Model) else builder.model()
+    batch = _batch_of(trainer.model, built)
     results = dict(zip(built.names, built.targets, strict=True))
     fed = {**batch, **{name: rate for name, (rate, _) in rates.items()}}
     outputs = {**results, **{f"output.{place}": tensor for place, tensor in enumerate(built.outputs)}}
@@ -96,10 +61,10 @@ def save(
         "train_step": (fed, outputs, [*built.operations(True), clock.count]),
         "rates": ({}, {name: now for name, (_, now) in rates.items()}, []),
     }
-    if trainer.accumulation > 1:
+    if state.accumulation > 1:
         functions["accumulate"] = (fed, outputs, [*built.operations(False), clock.count])
-    counts = _evaluation(trainer, built, batch, functions)
-    variables = {**variables_of(trainer), **{v.name: v for v in (clock.step, clock.first_update, clock.last_row)}}
+    counts = _evaluation(built, batch, functions)
+    variables = {**state.variables(), **{v.name: v for v in (clock.step, clock.first_update, clock.last_row)}}
     variables |= {table.name: table for table in tables}
     names = {v: name for name, v in variables.items()}
     training = {
@@ -107,40 +72,27 @@ def save(
         "first_update": clock.first_update,
         "last_row": clock.last_row,
         "tables": tables,
-        "every": trainer.accumulation,
+        "every": state.accumulation,
         "rates": list(rates),
         "results": list(results),
         "description": json.dumps(
             {
                 "batch": [as_json(mapped(lambda _: 0, part)) for part in (built.inputs, built.labels, built.weights)],
-                "outputs": as_json(mapped(lambda _: 0, trainer._inference(trainer._inputs))),
+                "outputs": as_json(mapped(lambda _: 0, builder.inference(built.inputs))),
                 "counts": counts,
                 "step_counts": {name: step_counts[tensor] for name, tensor in built.counts.items()},
                 "step_shares": built.shares,
                 "shares": shares_of(built.evaluation),
-                "weights": list(trainer.network.named_variables()),
-                "averages": [[names[v], names[average]] for v, average in trainer._averages.items() if v in names],
-                "seed": trainer.seed,
+                "weights": list(state.network.named_variables()),
+                "averages": [[names[v], names[average]] for v, average in state.averages.items() if v in names],
+                "seed": state.seed,
             }
         ),
     }
     _core.save_package(
         os.fspath(path), g, model.inputs, model.outputs, variables, [v for v in g.trainable_variables if v in names],
-        g.on(trainer.device), locations, functions, training,
+        g.on(state.device), locations, functions, training,
     )  # fmt: skip
-
-
-def _built_of(trainer: Trainer) -> Built:
-    """Return the operations of the last training step, or those rebuilt from a checkpoint.
-
-    Raise GraphError if there are none.
-    """
-    trainer._follow_settings()
-    if trainer._last_step is not None:
-        return trainer._last_step[2]
-    if not trainer._builts:
-        raise GraphError("there is no training step to save: train or evaluate first, or load a checkpoint")
-    return list(trainer._builts.values())[-1]
 
 
 def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
@@ -149,7 +101,7 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
     Examples are overridden methods and accumulated metrics, which run in Python. Metrics and options listed in
     `leave_out` are omitted from the package and do not raise the error.
     """
-    if trainer._partnership is not None:
+    if trainer.state.partnership is not None:
         raise UnsupportedError(
             "a distributed trainer cannot be saved as a package, whose step runs in one process: write a checkpoint "
             "with trainer.save(path), load it into a trainer without distributed, and save that trainer"
@@ -175,24 +127,45 @@ def _refuse(trainer: Trainer, built: Built, leave_out: Collection[str]) -> None:
             )
 
 
+def _clock_of(state: TrainingState) -> Clock:
+    if state.clock is None:
+        g = state.graph
+        names = ("training/step", "training/first_update", "training/last_row")
+        step, first, last = (g.variable(0, int32, name, trainable=False) for name in names)
+        state.foreign |= {step, first, last}
+        state.clock = Clock(step, first, last, g.assign(step, g.read(step) + 1))
+    return state.clock
+
+
+def _table(state: TrainingState, clock: Clock, place: int, rate: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """Return the table of a schedule and the rates that the next update uses, creating them on first use."""
+    if (place, rows) not in clock.tables:
+        g, shape = state.graph, tuple(rate.shape or ())
+        zeros = _core.ConstantData.splat(0.0, (rows, *shape), rate.dtype)
+        table = g.variable(zeros, None, "learning_rate/table", trainable=False)
+        state.foreign.add(table)
+        update = g.division(g.read(clock.step), state.accumulation) - g.read(clock.first_update)
+        row = g.reshape(g.minimum(update, g.read(clock.last_row)), (1,))
+        now = g.reshape(g.gather(g.read(table), row, out_of_range="error"), shape)
+        clock.tables[place, rows] = table, now
+    return clock.tables[place, rows]
+
+
 def _rates(
-    trainer: Trainer, built: Built, clock: Clock, updates: int | None
+    state: TrainingState, built: Built, clock: Clock, updates: int | None
 ) -> tuple[dict[str, tuple[Tensor, Tensor]], list[Tensor]]:
     """Return a dict of learning-rate placeholders, each with the next rate from its table, and the list of tables."""
-    g = trainer.graph
     by_placeholder = {m.rate: m.optimizer.rates() for m in built.minimized}
     rows, ends = _rows([s for schedules in by_placeholder.values() for s in schedules], updates)
-    first = 0 if ends else trainer.step // trainer.accumulation
+    first = 0 if ends else state.updates
     rates, tables = {}, []
     for place, (rate, schedules) in enumerate(by_placeholder.items()):
-        table, now = clock.table(trainer, place, rate, rows)
+        table, now = _table(state, clock, place, rate, rows)
         values = [[_rate(schedule, first + row) for schedule in schedules] for row in range(rows)]
-        shaped = np.array(values, rate.dtype.numpy).reshape(rows, *(rate.shape or ()))
-        g.set_variable(table, shaped, device=trainer.device)
+        state.set_values({table: np.array(values, rate.dtype.numpy).reshape(rows, *(rate.shape or ()))})
         rates["learning_rate" if place == 0 else f"learning_rate_{place}"] = rate, now
         tables.append(table)
-    g.set_variable(clock.first_update, np.int32(first), device=trainer.device)
-    g.set_variable(clock.last_row, np.int32(rows - 1 if ends else _NEVER), device=trainer.device)
+    state.set_values({clock.first_update: np.int32(first), clock.last_row: np.int32(rows - 1 if ends else _NEVER)})
     return rates, tables
 
 
@@ -212,14 +185,14 @@ def _rate(schedule: Schedule, update: int) -> float:
     return as_rate(f"the schedule's rate for update {update}", schedule(update))
 
 
-def _batch_of(trainer: Trainer, built: Built) -> dict[str, Tensor]:
+def _batch_of(model: Module | Model, built: Built) -> dict[str, Tensor]:
     """Return the placeholders of a batch, keyed by name, in the order in which they are fed."""
     found = {}
     for what, structure in (("inputs", built.inputs), ("labels", built.labels), ("weights", built.weights)):
         for path, tensor in named_leaves(structure):
             found[tensor] = path or what if what == "inputs" else f"{what}.{path}" if path else what
-    if isinstance(trainer.model, Model):
-        found |= {tensor: name for name, tensor in trainer.model.inputs.items() if tensor in found}
+    if isinstance(model, Model):
+        found |= {tensor: name for name, tensor in model.inputs.items() if tensor in found}
     if len(set(found.values())) < len(found) or any(name.startswith("learning_rate") for name in found.values()):
         raise GraphError(
             f"inputs, labels and learning rates must have different names, got {', '.join(found.values())}"
@@ -227,16 +200,7 @@ def _batch_of(trainer: Trainer, built: Built) -> dict[str, Tensor]:
     return {name: tensor for tensor, name in found.items()}
 
 
-def _model_of(trainer: Trainer) -> Model:
-    """Return the inference model that the package contains in addition to the training step."""
-    if isinstance(trainer.model, Model):
-        return trainer.model
-    return evaluation.model_of(trainer)
-
-
-def _evaluation(
-    trainer: Trainer, built: Built, batch: Mapping[str, Tensor], functions: dict[str, Any]
-) -> dict[str, str]:
+def _evaluation(built: Built, batch: Mapping[str, Tensor], functions: dict[str, Any]) -> dict[str, str]:
     """Add the function "evaluate" to the package.
 
     Return a dict that maps each result that is not a mean over all samples to the name of the output that counts its

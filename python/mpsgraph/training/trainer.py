@@ -6,8 +6,9 @@ next batch is prepared while the previous one is computed. `fit` copies arrays t
 a step runs. Arrays passed to `train_step` must stay unchanged until the step is done (`result.wait()`, or two steps
 later); the trainer holds references to them until then.
 
-`step.py` defines what a step consists of, `objective.py` what it minimizes, `fitting.py` the training loop, and
-`checkpoint_state.py` what is saved.
+A trainer consists of its settings, which are its attributes; a `TrainingState` (`state.py`), which holds what training
+changes and checkpoints store; and a `StepBuilder` (`builder.py`), which builds the operations. `objective.py` defines
+what a step minimizes, `updates.py` what optimizers do in it, and `fitting.py` the training loop.
 """
 
 from __future__ import annotations
@@ -22,44 +23,46 @@ from typing import Annotated, Any
 import numpy as np
 
 from .._checks import BelowOne, Named, NotNegative, Size, checked, refuse
-from .._core import CompilationDescriptor, Device, DeviceGraph, Executable, float32
+from .._core import Device, Tensor, float32
 from .._display import shown
 from .._dtypes import DTypeLike, as_dtype
-from .._tracking import changes, note
+from .._tracking import Tracked
 from ..distributed.partnership import DataParallel, Partnership
 from ..distributed.processes import everyone
 from ..errors import Error, GraphError, UnsupportedError
+from ..graph import Graph
 from ..model import Model
 from ..nn.losses import Loss, cross_entropy
 from ..nn.metrics import Accumulated, Metric
-from ..nn.module import Module, is_built
-from ..nn.state import fitting, slot_of
+from ..nn.module import Module
 from ..optim import SGD, Optimizer, optimizer_named
-from ..optim.schedules import Schedule, as_rate
+from ..optim.schedules import Schedule
 from ..precision.layer_precision import LayerPrecision, as_choices
 from ..precision.mixed_precision import POLICIES, global_policy
 from ..random import next_seed
-from . import checkpoint_state, evaluation, memory, settings
-from .batch import Batch, checked_batch, in_dtype_of, require_labels
+from . import checkpoint_state, evaluation, memory
+from .assignments import ReadOnlyMetrics, assigned
+from .batch import checked_batch, require_labels
+from .builder import StepBuilder
 from .callbacks import Callback
-from .engine import Engine, Prepared, Runner
+from .engine import Engine, Runner
 from .fitting import Fit
-from .graph import TrainingGraph
 from .history import History
 from .memory import MemoryEstimate
 from .network import ImportedNetwork, Network
 from .objective import Objective
-from .sizes import notice_size
-from .step import Built
+from .state import TrainingState
 from .step_result import StepResult
-from .steps_in_flight import StepsInFlight
-from .variables import averages_in_place, dormant_of, variables_of
 
 PRECISIONS = ("float32", "bfloat16", "float16", "auto")
 _MODEL = "a module of mpsgraph.nn, such as Sequential(Linear(10)), or a Model"
+_SAVE_AVERAGES = (
+    "; to save only the averaged weights, use mg.checkpoint.save(path, trainer.model.state_dict()) or "
+    "trainer.optimize_for_inference().save(path)"
+)
 
 
-class Trainer(TrainingGraph):
+class Trainer(Tracked):
     """Trains, evaluates, and runs a model.
 
     Args:
@@ -113,6 +116,7 @@ class Trainer(TrainingGraph):
         step: Number of training steps made, one per batch. Steps that raised an error are not counted.
         history: History of all steps, epochs, and validations.
         stopped: Reason why the current or last `fit` was stopped, or None.
+        state: State of training, which `save` writes and `load` restores.
 
     Raises:
         GraphError: If an argument is invalid, or arguments cannot be combined.
@@ -128,8 +132,13 @@ class Trainer(TrainingGraph):
         True
     """
 
-    _internal: Any = settings.Everything()
-    """Names of attributes that are not settings; all of them, until the constructor has finished."""
+    _unwatched = frozenset(
+        (
+            *("state", "builder", "step", "history", "stopped", "learning_rate", "metrics", "loss", "device"),
+            "check_finite",
+        )
+    )
+    """Attributes on which built operations do not depend."""
 
     @checked
     def __init__(
@@ -165,55 +174,34 @@ class Trainer(TrainingGraph):
         ignored = getattr(model, "ignored_label", None)
         if ignored is not None and isinstance(loss, str) and loss == "cross_entropy":
             loss = partial(cross_entropy, ignore_index=ignored)
-        self.objective = Objective(loss, loss_weights, metrics)
-        self.model, self.loss = model, self.objective.loss
+        self.model, self.objective = model, Objective(loss, loss_weights, metrics)
         self.optimizer: Optimizer = optimizer_named(optimizer or SGD())
-        self.metrics: dict[str, Metric] = settings.ReadOnly(self.objective.metrics)
-        self.device, self.seed, self.dtype = device, seed, as_dtype(dtype)
-        self.accumulation, self.ema_decay, self.check_finite = gradient_accumulation_steps, ema_decay, check_finite
-        self.checkpoint_layers = settings.assigned(self, "checkpoint_layers", checkpoint_layers)
-        self.network = ImportedNetwork(model) if isinstance(model, Model) else Network(model, seed)
-        self.graph = self.network.graph
-        super().__init__()
-        self.engine = engine
-        self._on_engine = None if engine is None else self._elsewhere(engine, precision)
-        self.history = History(seed)
+        self.dtype, self.ema_decay, self.check_finite = as_dtype(dtype), ema_decay, check_finite
+        self.checkpoint_layers = assigned(self, "checkpoint_layers", checkpoint_layers)
+        network = ImportedNetwork(model) if isinstance(model, Model) else Network(model, seed)
+        self.engine: Engine | None = engine
+        runner = None if engine is None else self._runner_on(engine, network.graph, device, precision)
         self.stopped: str | None = None
         """Reason why the current or last `fit` was stopped, or None."""
         self.precision, self.precision_error = _precision(precision), precision_error
-        self.low_precision_weights = settings.assigned(self, "low_precision_weights", low_precision_weights)
-        self.precision_choices = {}
-        # Whether layers still have to be measured. Empty choices do not tell, because measuring may choose no layer.
-        self._measures = self.precision == "auto"
+        self.low_precision_weights = assigned(self, "low_precision_weights", low_precision_weights)
+        self.distributed = DataParallel() if distributed is True else distributed
+        self.state = TrainingState(network, seed, device, gradient_accumulation_steps, _SAVE_AVERAGES)
+        custom, measures = type(self).training_step is not Trainer.training_step, self.precision == "auto"
+        self.builder = StepBuilder(self, self.state, network, custom=custom, engine=runner, measures=measures)
         if isinstance(precision, Mapping):
-            self._take_choices(as_choices(precision))
+            self.builder.take_choices(as_choices(precision))
         if self.precision != "float32" and isinstance(model, Model):
             raise GraphError(
                 "Trainer: an imported model computes in the precision of its operations, got "
                 f"precision='{self.precision}': pass precision='float32'"
             )
-        self.distributed = DataParallel() if distributed is True else distributed
         self._join(device)
-        self._last_rates: tuple[list[float], list[np.ndarray]] | None = None
-        self._steps = StepsInFlight()
-        self._data: Any = None
-        self._data_state: dict[str, int] | None = None
-        self._fit: Fit | None = None  # The current or last fit.
-        self._resumed: dict[str, Any] = {}  # State of the fit in a loaded checkpoint, until the next fit starts.
-        self._averaged = 0  # Number of nested averaged_weights blocks.
-        self._internal = frozenset(name for name in vars(self) if name.startswith("_")) | {"_internal", "step"}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._internal:
-            object.__setattr__(self, name, value)
-            return
-        object.__setattr__(self, name, settings.assigned(self, name, value))
-        note(self, name)
-
-    @property
-    def _unwatched(self) -> frozenset[str]:
-        own: frozenset[str] = self._internal
-        return settings.UNWATCHED | own
+        if "builder" in vars(self):  # The constructor checks its arguments itself.
+            value = assigned(self, name, value)
+        super().__setattr__(name, value)
 
     def _join(self, device: Device | str | None) -> None:
         """Connect this trainer with those of the other processes, if distributed training uses several processes."""
@@ -236,19 +224,100 @@ class Trainer(TrainingGraph):
         used = Device.default() if device is None else device if isinstance(device, Device) else Device(device)
         if used.name != "cpu":
             raise UnsupportedError("Trainer: distributed training runs only on the CPU: pass device='cpu'")
-        self._partnership = Partnership(self.distributed)
-        everyone().at_exit(_waiting(self))
+        self.state.partnership = Partnership(self.distributed)
+        everyone().at_exit(_waiting(self.state))
 
-    # --- training -----------------------------------------------------------------------------------------------------
+    def _runner_on(self, engine: Engine, graph: Graph, device: Device | str | None, precision: object) -> Runner:
+        """Return the graph's runner on an engine. Raise GraphError for options that only mpsgraph's devices support."""
+        if not callable(getattr(engine, "on", None)):
+            raise GraphError(
+                f"Trainer: engine must have a method on(graph), as mpsgraph.jax.Engine() has, got {shown(engine)}"
+            )
+        for what, given in (("a device", device), ("check_finite", self.check_finite)):
+            if given:
+                raise GraphError(f"Trainer: engine cannot be combined with {what}: pass only one of them")
+        if precision == "auto":
+            raise GraphError(
+                "Trainer: precision='auto' cannot be combined with engine: pass another precision, such as 'float32'"
+            )
+        return engine.on(graph)
+
+    # --- settings and state -------------------------------------------------------------------------------------------
+
+    @property
+    def loss(self) -> Any:
+        """The loss. It can be set at any time."""
+        return self.objective.loss
+
+    @loss.setter
+    def loss(self, loss: Any) -> None:
+        pass  # __setattr__ has made a new objective.
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """Metrics of the single output, keyed by name. Assign a list of metrics to change them."""
+        known = self.builder.program.metrics
+        return ReadOnlyMetrics(self.objective.metrics if known is None else known)
+
+    @metrics.setter
+    def metrics(self, metrics: Any) -> None:
+        pass  # __setattr__ has made a new objective.
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the model and of all steps."""
+        return self.state.graph
+
+    @property
+    def network(self) -> Network:
+        """The model, with the interface that modules and imported models share."""
+        return self.builder.network
+
+    @property
+    def seed(self) -> int:
+        """Seed of initial values, dropout, and the order of data."""
+        return self.state.seed
+
+    @property
+    def device(self) -> Device | str | None:
+        """Device to run on; None means the default device. Setting it copies the variables to another device."""
+        return self.state.device
+
+    @device.setter
+    def device(self, device: Device | str | None) -> None:
+        self.state.device = device
+
+    @property
+    def history(self) -> History:
+        """History of all steps, epochs, and validations."""
+        return self.state.history
+
+    @history.setter
+    def history(self, history: History) -> None:
+        self.state.history = history
+
+    @property
+    def precision_choices(self) -> dict[str, LayerPrecision]:
+        """Precision of each layer, keyed by path: chosen by measurement for "auto", or passed as `precision`."""
+        return self.state.precision_choices
 
     @property
     def step(self) -> int:
         """Number of training steps made, one per batch. Steps that raised an error are not counted."""
-        return self._steps.made
+        return self.state.steps.made
 
     @step.setter
     def step(self, steps: int) -> None:
-        self._steps.made = steps
+        self.state.steps.made = steps
+
+    @property
+    def accumulation(self) -> int:
+        """Number of batches whose mean gradient is used for one optimizer step."""
+        return self.state.accumulation
+
+    @accumulation.setter
+    def accumulation(self, steps: int) -> None:
+        self.state.accumulation = steps
 
     @property
     def gradient_accumulation_steps(self) -> int:
@@ -274,11 +343,13 @@ class Trainer(TrainingGraph):
 
         Schedules count updates: with gradient accumulation, several batches make one update.
         """
-        return float(self.optimizer.learning_rate(self.step // self.accumulation))
+        return float(self.optimizer.learning_rate(self.state.updates))
 
     @learning_rate.setter
     def learning_rate(self, rate: float | Schedule) -> None:
         self.optimizer.learning_rate = rate
+
+    # --- training -----------------------------------------------------------------------------------------------------
 
     @checked
     def stop(self, reason: str = "asked to") -> None:
@@ -312,58 +383,26 @@ class Trainer(TrainingGraph):
         if not isinstance(copy, bool):
             refuse("Trainer.train_step: copy", bool, copy)
         wide = self.dtype == float32 and getattr(x, "dtype", None) == np.float64
-        form = self._forms.get("labels")
+        state, builder = self.state, self.builder
+        form = builder.forms.get("labels")
         same = form is None or getattr(y, "dtype", None) == form.first
         if type(x) is type(y) is np.ndarray and sample_weight is None and not copy and not wide and same:
             # Skip the structure checks for two plain arrays, because they would slow down small networks.
             arrays, shapes = [x, y], (x.shape, y.shape, None)
         else:
-            batch = in_dtype_of(self, checked_batch(x, y, sample_weight))
+            batch = builder.converted(checked_batch(x, y, sample_weight))
             if copy:
                 batch = batch.copy()
             arrays, shapes = batch.arrays(), batch.shapes()
             x, y, sample_weight = batch.parts
-        steps = self._steps
-        steps.make_room(self.accumulation)
-        executable, built = self._step_for(shapes, x, y, sample_weight)
-        result = StepResult(executable.run_async((*self._rates(built), *arrays)), built.names)
+        state.steps.make_room(state.accumulation)
+        state.require_own_weights("Trainer.train_step")
+        executable, built = builder.step_for(shapes, x, y, sample_weight)
+        result = StepResult(executable.run_async((*builder.rates(built), *arrays)), built.names)
         if self.check_finite:
             result.wait()
-        steps.add(result, arrays)
+        state.steps.add(result, arrays)
         return result
-
-    def _step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable | Prepared, Built]:
-        """Return the executable of a step for the shapes of a batch, and the operations built for the step.
-
-        If the shapes equal those of the last step, its executable is reused directly; otherwise the graph's cache is
-        searched for one.
-        """
-        if self._averaged:
-            self._require_own_weights("train_step")
-        self._follow_settings()
-        applying = self.accumulation == 1 or (self._steps.made + 1) % self.accumulation == 0
-        key = shapes, self.device, applying, self.check_finite
-        if self._last_step is None or self._last_step[0] != key:
-            notice_size(self, shapes)
-            batch = checked_batch(x, y, weights)
-            with self._undone_by_errors():
-                built, arrays = self._built_for(batch), batch.arrays()
-                feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
-                feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
-                targets, operations = built.fetched, built.operations(applying)
-                self._last_step = key, self._compiled(feeds, targets, operations, built), built
-        return self._last_step[1:]
-
-    def _steps_for(self, batch: Batch) -> list[tuple[Executable, Built]]:
-        """Return the executables of the steps for a batch: with gradient accumulation, with and without an update."""
-        made, steps = self._steps.made, []
-        try:
-            for number in {made, made - made % self.accumulation + self.accumulation - 1}:
-                self._steps.made = number
-                steps.append(self._step_for(batch.shapes(), *batch.parts))
-        finally:
-            self._steps.made = made
-        return steps  # type: ignore[return-value]  # An engine is refused before.
 
     def memory_estimate(self, batch: Any, labels: Any = None, sample_weight: Any = None) -> MemoryEstimate:
         """Return the memory that a training step needs for a batch, before the first step.
@@ -392,71 +431,12 @@ class Trainer(TrainingGraph):
             >>> estimate.batch, estimate.weights
             (160, 128)
         """
-        return memory.estimate(self, batch, labels, sample_weight)
-
-    def _compiled(self, feeds: Any, targets: Any, operations: Any, built: Built) -> Executable | Prepared:
-        if self._on_engine is not None:
-            return self._on_engine.compile(feeds, targets, operations, built.placeholders)
-        callables = {} if self._partnership is None else self._partnership.callables
-        options = None
-        if self.check_finite or callables:
-            options = CompilationDescriptor(callables=callables, check_finite=self.check_finite)
-        return self.graph.on(self.device).compile(feeds, targets, operations, options)
-
-    def _runner(self) -> DeviceGraph | Runner:
-        """Return the object that runs the graph on the trainer's device or engine."""
-        return self.graph.on(self.device) if self._on_engine is None else self._on_engine
-
-    def _elsewhere(self, engine: Engine, precision: Any) -> Runner:
-        """Return the graph's runner on an engine. Raise GraphError for options that only mpsgraph's devices support."""
-        if not callable(getattr(engine, "on", None)):
-            raise GraphError(
-                f"Trainer: engine must have a method on(graph), as mpsgraph.jax.Engine() has, got {shown(engine)}"
-            )
-        for what, given in (("a device", self.device), ("check_finite", self.check_finite)):
-            if given:
-                raise GraphError(f"Trainer: engine cannot be combined with {what}: pass only one of them")
-        if precision == "auto":
-            raise GraphError(
-                "Trainer: precision='auto' cannot be combined with engine: pass another precision, such as 'float32'"
-            )
-        return engine.on(self.graph)
-
-    def _move_to(self, device: Device | str | None) -> None:
-        """Copy the values of the trainer's variables to another device."""
-        new, old = self.graph.on(device), self.graph.on(self.device)
-        if new.device.name == old.device.name:
-            return
-        if self._on_engine is not None or self._partnership is not None:
-            raise GraphError("Trainer.device cannot be changed with an engine or in distributed training")
-        self.wait()
-        if self._settings is not None:
-            variables = list(dict.fromkeys([*variables_of(self).values(), *dormant_of(self).values()]))
-            values = self.graph.variable_values(variables, device=self.device)
-            self.graph.set_variables(dict(zip(variables, values, strict=True)), device=device)
-        self._last_step = None
-        self._fast = {}
-
-    def _rates(self, built: Built) -> list[np.ndarray]:
-        """Return the learning rates to feed.
-
-        Changed rates are stored in a new array, because earlier steps may still read the old one.
-        """
-        update = self._steps.made // self.accumulation
-        rates = [rate(update) for m in built.minimized for rate in m.optimizer.rates()]
-        if self._last_rates is None or self._last_rates[0] != rates:
-            for rate in rates:
-                as_rate(f"the schedule's rate for step {update}", rate)
-            groups, rest = [], iter(rates)
-            for m in built.minimized:
-                own = np.array([next(rest) for _ in m.optimizer.rates()], m.rate.dtype.numpy)
-                groups.append(own if m.rate.shape else own.reshape(()))
-            self._last_rates = rates, groups
-        return self._last_rates[1]
+        self.state.require_own_weights("Trainer.memory_estimate")
+        return memory.estimate(self.builder, batch, labels, sample_weight)
 
     def wait(self) -> None:
         """Wait for all steps that have been started. Raise the error of any step that failed."""
-        self._steps.wait()
+        self.state.steps.wait()
 
     @checked
     def fit(
@@ -530,8 +510,86 @@ class Trainer(TrainingGraph):
         )  # fmt: skip
         return fit.run(epochs or 1, iterations, steps_per_epoch, callbacks, progress, copy)
 
-    def _updates_made(self) -> int:
-        return self.step // self.accumulation
+    # --- the step, for subclasses -------------------------------------------------------------------------------------
+
+    def training_step(self, inputs: Any, labels: Any, weights: Any = None) -> Mapping[str, Tensor]:
+        """Build a training step in the graph. Override this method for custom steps.
+
+        The method is called when a step is built for a new structure or new dtypes of batches, not for each batch. It
+        computes losses from `self.forward` or from parts of `self.model`, and calls `self.minimize` for each optimizer;
+        both add operations to `self.graph`. Reading a variable after `minimize` returns the updated value.
+
+        Args:
+            inputs: Placeholders in the structure of the batches' inputs.
+            labels: Placeholders in the structure of the labels, or None if batches have none.
+            weights: Placeholders in the structure of the sample weights, or None if batches have none.
+
+        Returns:
+            Results to report: a dict of tensors of rank 0, keyed by name.
+
+        Example:
+            >>> class Lazy(mg.Trainer):
+            ...     def training_step(self, inputs, labels, weights=None):
+            ...         outputs = self.forward(inputs)
+            ...         loss = mg.nn.losses.mean_squared_error(outputs, labels)
+            ...         slope = self.graph.gradients(loss, inputs)[inputs]
+            ...         penalty = mg.nn.losses.mean_of_all(slope * slope)
+            ...         self.minimize(loss + 0.1 * penalty)
+            ...         return {"loss": loss, "penalty": penalty}
+            >>> trainer = Lazy(mg.nn.Linear(1))
+            >>> sorted(trainer.train_step(np.ones((4, 2), np.float32), np.ones((4, 1), np.float32)).values)
+            ['loss', 'penalty']
+        """
+        outputs = self.forward(inputs)
+        results = self.results(outputs, labels, weights)
+        self.minimize(results["loss"])
+        return results
+
+    def forward(self, inputs: Any) -> Any:
+        """Return the outputs of the model in training mode, for use in `training_step`.
+
+        Args:
+            inputs: Inputs of the model.
+
+        Returns:
+            The outputs in the model's structure, cast to float32 under mixed precision.
+
+        Raises:
+            DTypeError: If the model's layers do not accept the dtype of the inputs.
+        """
+        return self.builder.forward(inputs)
+
+    def results(self, outputs: Any, labels: Any, weights: Any = None) -> dict[str, Tensor]:
+        """Return the loss and metrics that the trainer was created with, for use in `training_step`.
+
+        Args:
+            outputs: Outputs of the model.
+            labels: Labels of the batch.
+            weights: Sample weights, or None, the default.
+
+        Returns:
+            A dict of tensors of rank 0, keyed by name. "loss" includes the losses added by modules.
+
+        Raises:
+            GraphError: If losses, labels, and outputs do not match.
+        """
+        return self.builder.results(outputs, labels, weights)
+
+    def minimize(
+        self, loss: Tensor, parameters: Sequence[Tensor] | None = None, optimizer: Optimizer | None = None
+    ) -> None:
+        """Add an optimizer's step to the training step. Call it in `training_step`.
+
+        Args:
+            loss: Tensor of rank 0.
+            parameters: Variables to update. Defaults to all parameters of the model that are not frozen.
+            optimizer: Optimizer to use, with its own state and learning rate. Defaults to the trainer's.
+
+        Raises:
+            GraphError: If the method is called outside `training_step`, called twice with the same optimizer, or called
+                with nothing to train; or if the loss does not depend on one of the parameters.
+        """
+        self.builder.minimize(loss, parameters, optimizer)
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
@@ -567,7 +625,8 @@ class Trainer(TrainingGraph):
         """
         if isinstance(labels, int):
             labels, batch_size = None, labels
-        return evaluation.evaluate(self, data, labels, sample_weight, batch_size, metrics)
+        objective = evaluation.objective_with(self.objective, metrics)
+        return evaluation.evaluate(self.builder, data, labels, sample_weight, batch_size, objective)
 
     @checked
     def predict(self, data: Any, batch_size: Size = 256) -> Any:
@@ -594,16 +653,11 @@ class Trainer(TrainingGraph):
             >>> trainer.predict(np.zeros((n, 2), np.float32) for n in (4, 1)).shape
             (5, 3)
         """
-        if type(data) is np.ndarray and self._fast:
-            known = self._fast.get((data.shape, data.dtype, batch_size))
-            if known is not None and known[0] is self._prediction and self._is_current():
-                return known[1].run((data,))[0].numpy()
-        return evaluation.predict(self, data, batch_size)
-
-    def _is_current(self) -> bool:
-        """Return whether the operations match all settings, so that they can run without further checks."""
-        known = self._settings
-        return known is not None and changes.latest == self._changes_seen and not known.altered_in_place()
+        if type(data) is np.ndarray:
+            known = self.builder.predictor(data, batch_size)
+            if known is not None:
+                return known.run((data,))[0].numpy()
+        return evaluation.predict(self.builder, data, batch_size)
 
     @contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -622,24 +676,9 @@ class Trainer(TrainingGraph):
             >>> with trainer.averaged_weights():
             ...     found = trainer.evaluate(x, x[:, :1])
         """
-        if not self._has_averages:
-            raise GraphError("there are no averaged weights: create the trainer with ema_decay, and train first")
-        self.wait()
-        self._averaged += 1
-        try:
-            with averages_in_place(self.graph, self._averages, self.device):
-                yield
-        finally:
-            self._averaged -= 1
-
-    def _require_own_weights(self, what: str) -> None:
-        """Raise GraphError within a block of averaged_weights, where changes of the state would be lost."""
-        if self._averaged:
-            raise GraphError(
-                f"Trainer.{what} cannot be used within averaged_weights(), where the averages replace the weights "
-                "that are trained: call it outside of the block; to save only the averaged weights, use "
-                "mg.checkpoint.save(path, trainer.model.state_dict()) or trainer.optimize_for_inference().save(path)"
-            )
+        absent = "there are no averaged weights: create the trainer with ema_decay, and train first"
+        with self.state.averages_in_place(absent):
+            yield
 
     def optimize_for_inference(self) -> Model:
         """Return the trained model with its weights as constants and batch normalization folded.
@@ -660,7 +699,7 @@ class Trainer(TrainingGraph):
             >>> bool((trainer.optimize_for_inference()(x).numpy() == expected).all())
             True
         """
-        return self._model().optimize_for_inference()
+        return self.builder.model().optimize_for_inference()
 
     def quantize(self, calibration: Iterable[Any], **options: Any) -> Model:
         """Return the trained model with 8-bit integer arithmetic; see Model.quantize.
@@ -675,14 +714,7 @@ class Trainer(TrainingGraph):
         Raises:
             GraphError: If the model has not been built yet, which the first step, evaluation, or prediction does.
         """
-        return self._model().quantize(calibration, **options)
-
-    def _model(self) -> Model:
-        if self._inputs is None and self._prediction_inputs is None:
-            raise GraphError("Trainer: there is no model yet: train, evaluate or predict first")
-        self.wait()
-        self._follow_settings()
-        return evaluation.model_of(self)
+        return self.builder.model().quantize(calibration, **options)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -703,8 +735,8 @@ class Trainer(TrainingGraph):
             GraphError: If there is nothing to save because no step or evaluation has run yet, or if called within
                 `averaged_weights`.
         """
-        self._require_own_weights("save")
-        checkpoint_state.save(self, path, frozen)
+        self.state.require_own_weights("Trainer.save")
+        checkpoint_state.save(self.builder, path, frozen)
 
     @checked
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -720,8 +752,8 @@ class Trainer(TrainingGraph):
             CheckpointError: If the file is damaged or belongs to another model. The trainer is unchanged in this case.
             GraphError: If called within `averaged_weights`.
         """
-        self._require_own_weights("load")
-        checkpoint_state.load(self, path)
+        self.state.require_own_weights("Trainer.load")
+        checkpoint_state.load(self.builder, path, take_seed=not self._seed_chosen)
 
     def __repr__(self) -> str:
         model, loss = type(self.model).__name__, self.loss if isinstance(self.loss, str) else shown(self.loss)
@@ -739,10 +771,8 @@ class Trainer(TrainingGraph):
         Raises:
             GraphError: If the model has no variables because no batch has been processed yet.
         """
-        self._follow_settings()
-        variables = self.network.named_variables()
-        values = self.graph.variable_values(variables.values(), device=self.device)
-        return dict(zip(variables, values, strict=True))
+        self.builder.follow_settings()
+        return self.state.weights()
 
     @checked
     def set_weights(self, values: Mapping[str, np.ndarray]) -> None:
@@ -756,58 +786,23 @@ class Trainer(TrainingGraph):
             ShapeError: If a shape differs.
             DTypeError: If a dtype differs.
         """
-        self._require_own_weights("set_weights")
-        self._follow_settings()
-        variables = self.network.named_variables()
-        if values.keys() != variables.keys():
-            raise GraphError(
-                f"Trainer.set_weights: values must have the paths {', '.join(variables)}, got "
-                f"{', '.join(values) or 'none'}"
-            )
-        slots = {path: slot_of(variable) for path, variable in variables.items()}
-        fitted, _ = fitting("Trainer.set_weights", slots, values, strict=True)
-        self.wait()
-        self.graph.set_variables({variables[path]: value for path, value in fitted.items()}, device=self.device)
-
-    def _average_values(self) -> dict[str, np.ndarray]:
-        """Return copies of the moving averages, as a dict keyed by the path of the parameter."""
-        variables = self.network.named_variables()
-        averages = {path: self._averages[v] for path, v in variables.items() if v in self._averages}
-        values = self.graph.variable_values(averages.values(), device=self.device)
-        return dict(zip(averages, values, strict=True))
-
-    def _set_average_values(self, values: Mapping[str, np.ndarray]) -> None:
-        """Set the moving averages of the parameters with the given paths."""
-        variables = self.network.named_variables()
-        given = {
-            self._averages[v]: values[path] for path, v in variables.items() if path in values and v in self._averages
-        }
-        self.graph.set_variables(given, device=self.device)
-
-    @property
-    def _has_averages(self) -> bool:
-        return self.ema_decay is not None and bool(self._averages) and self.step >= self.accumulation
-
-    def _require_model(self) -> None:
-        """Raise GraphError if the module has been built in another graph since the trainer used it."""
-        if isinstance(self.model, Module) and is_built(self.model) and self.model._graph is not self.graph:
-            raise GraphError(
-                "the model has been built in a graph that is not this trainer's: create a new Trainer for it"
-            )
+        self.state.require_own_weights("Trainer.set_weights")
+        self.builder.follow_settings()
+        self.state.set_weights("Trainer.set_weights", values)
 
 
-def _waiting(trainer: Trainer) -> Callable[[], None]:
-    """Return a function that waits for a trainer's steps, unless the trainer has been garbage-collected.
+def _waiting(state: TrainingState) -> Callable[[], None]:
+    """Return a function that waits for the steps in flight, unless the state has been garbage-collected.
 
     The function runs before the process ends, so that other processes still receive the messages of these steps.
     """
-    reference = weakref.ref(trainer)
+    reference = weakref.ref(state)
 
     def wait() -> None:
         there = reference()
         if there is not None:
             with suppress(Error):
-                there.wait()
+                there.steps.wait()
 
     return wait
 

@@ -16,9 +16,10 @@ from .._core import Block, Operation, Tensor
 from .._custom_gradients import Record, checked
 from .._display import shown
 from ..errors import GraphError, ShapeError, UnsupportedError
-from ..graph import Graph
+from ..graph import Graph, gradient_records
 from ..numpy._creation import zeros
 from ..numpy._manipulation import moveaxis
+from ..ops.control_flow import is_in_block
 from ._structures import flattened, rebuilt
 from .tracing import as_tensor, graph_for, jit
 
@@ -299,7 +300,7 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> 
         flattened((arguments, named), every)
         g = graph_for(every)
         assert g is not None
-        if g._open_blocks:
+        if is_in_block(g):
             raise GraphError("vmap is not supported inside the block of a loop or a conditional")
         structure = (*arguments, named)
         forms, mapped = [], []
@@ -316,13 +317,13 @@ def vmap(function: Callable[..., Any], in_axes: Axes = 0, out_axes: int = 0) -> 
         examples = []
         for argument, form, leaves in zip(structure, forms, mapped, strict=True):
             examples.append(rebuilt(form, iter([_example(batch, x, axis) for x, axis in leaves]), argument))
-        before, records = len(g.operations), len(g._custom_gradients)
+        before, records = len(g.operations), len(gradient_records(g))
         result = function(*examples[:-1], **examples[-1])
         outputs: list[Any] = []
         form = flattened(result, outputs)
         tensors = [as_tensor(g, x) for x in outputs]
         _created(batch, g.operations[before:], tensors)
-        for record in g._custom_gradients[records:]:
+        for record in gradient_records(g)[records:]:
             _register(batch, record)
         found = [moveaxis(batch.whole(x), 0, out_axes) if out_axes else batch.whole(x) for x in tensors]
         return rebuilt(form, iter(found), result)
@@ -357,7 +358,7 @@ def _example(batch: Batch, x: Tensor, axis: int | None) -> Tensor:
 def _created(batch: Batch, operations: Sequence[Operation], outputs: Sequence[Tensor]) -> None:
     """Create the operations again on which outputs depend and that depend on a mapped argument."""
     needed = {x.operation for x in outputs}
-    for record in batch.g._custom_gradients:
+    for record in gradient_records(batch.g):
         needed |= {x.operation for x in (*record.operands, *record.results)}
     for operation in reversed(operations):
         if operation in needed:
@@ -397,7 +398,7 @@ def _register(batch: Batch, record: Record) -> None:
         ]
         return [None if i in absent else x for i, x in enumerate(shared)]
 
-    batch.g._custom_gradients.append(Record(operands, [batch.of[r] for r in record.results], backward))
+    gradient_records(batch.g).append(Record(operands, [batch.of[r] for r in record.results], backward))
 
 
 __all__ = ["vmap"]

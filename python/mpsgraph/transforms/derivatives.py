@@ -12,6 +12,7 @@ from .._display import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from ..numpy._creation import asarray
 from ..numpy._gradients import blocked, with_gradient
+from ..ops.control_flow import is_in_block
 from ._structures import flattened, is_array, mapped, rebuilt
 from .tracing import as_tensor, graph_for, jit
 
@@ -198,7 +199,7 @@ def custom_gradient(function: Callable[..., Any], backward: Callable[..., Any]) 
     def symbolic(*operands: Any) -> Any:
         g = graph_for(operands)
         assert g is not None
-        if g._open_blocks:
+        if is_in_block(g):
             raise GraphError("custom_gradient is not supported inside the block of a loop or a conditional")
         tensors = [as_tensor(g, x) for x in operands]
         made = function(*tensors)

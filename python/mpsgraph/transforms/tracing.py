@@ -15,7 +15,7 @@ from .._checks import checked
 from .._core import NDArray, Tensor
 from .._display import shown
 from ..errors import DTypeError, GraphError, UnsupportedError
-from ..graph import Graph
+from ..graph import Graph, promote
 from ..numpy._creation import asarray
 from ..numpy._operation import constant
 from ._structures import flattened, is_array, rebuilt
@@ -52,7 +52,7 @@ class Program:
 
     def __init__(self, function: Callable[..., Any], form: Any, leaves: list[Any], structure: Any) -> None:
         g = Graph()
-        g._promotes = True
+        promote(g)
         self.places = [g.placeholder(x.shape, x.dtype) for x in leaves]
         arguments, named = rebuilt(form, iter(self.places), structure)
         before, _state.graph = _state.graph, g

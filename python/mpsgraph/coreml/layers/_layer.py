@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,12 @@ from ...errors import GraphError
 from ...interchange.data_dependent import DataDependent
 from ...interchange.node_view import SizedNode
 from ...interchange.registry import Registry
-from .._operation import Call, Import, Value, mil
+from .._operation import Call, Value, mil
 from .._values import Fixed
 from .._wire import Message
+
+if TYPE_CHECKING:
+    from ..program import CoreMLImporter
 
 Function: TypeAlias = "Callable[[Layer], Tensor | Sequence[Tensor]]"
 layer: Registry[Function] = Registry("kind of layer")
@@ -38,12 +41,34 @@ def known_layers() -> list[str]:
     return layer.known()
 
 
+def applies(op: str, operands: str = "x", **parameters: tuple[Callable[[Any], Any], str]) -> Function:
+    """Return a translation that applies one MIL operation to a layer's inputs and fields.
+
+    Args:
+        op: The MIL operation.
+        operands: The MIL parameters that the layer's inputs are passed as, in order. Inputs for names that end with "#"
+            are converted to integers, and "name*" takes all inputs.
+        parameters: For each further MIL parameter, the field of the layer that holds it and how to convert the field.
+    """
+
+    def translate(n: Layer) -> Tensor:
+        given: dict[str, Any] = {key: convert(getattr(n.p, field)) for key, (convert, field) in parameters.items()}
+        for i, name in enumerate(operands.split()):
+            x = n.xs[i] if i else n.x
+            given[name.rstrip("#*")] = n.xs if name[-1] == "*" else n.ints(x) if name[-1] == "#" else x
+        return n.mil(op, **given)
+
+    return translate
+
+
 class Layer(SizedNode):
     """A neural-network layer, as passed to its translation function: parameters, operands, and the target graph."""
 
     prefix = "layer "
 
-    def __init__(self, importer: Import, name: str, label: str, p: Message, xs: Sequence[Tensor], results: int) -> None:
+    def __init__(
+        self, importer: CoreMLImporter, name: str, label: str, p: Message, xs: Sequence[Tensor], results: int
+    ) -> None:
         # `name` is the kind of layer, and `label` the layer's own name.
         super().__init__(importer.graph, name)
         self.importer, self.label, self.p, self.xs, self.results = importer, label, p, list(xs), results

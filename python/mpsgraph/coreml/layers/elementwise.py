@@ -6,7 +6,7 @@ from functools import reduce
 
 from ..._core import Tensor
 from ...interchange.renames import between
-from ._layer import Layer, layer
+from ._layer import Layer, applies, layer
 
 
 @layer.rows(between("layer", "mil", "function", "rounding"))
@@ -70,19 +70,9 @@ def unary_function(n: Layer) -> Tensor:
     return n.mil(kind.lower(), x=x)
 
 
-@layer("clip")
-def clip(n: Layer) -> Tensor:
-    return n.mil("clip", x=n.x, alpha=float(n.p.minVal), beta=float(n.p.maxVal))
-
-
-@layer("clampedReLU")
-def clamped_relu(n: Layer) -> Tensor:
-    return n.mil("clamped_relu", x=n.x, alpha=float(n.p.alpha), beta=float(n.p.beta))
-
-
-@layer("gelu")
-def gelu(n: Layer) -> Tensor:
-    return n.mil("gelu", x=n.x, mode=n.p.mode)
+layer.enter("clip", applies("clip", alpha=(float, "minVal"), beta=(float, "maxVal")))
+layer.enter("clampedReLU", applies("clamped_relu", alpha=(float, "alpha"), beta=(float, "beta")))
+layer.enter("gelu", applies("gelu", mode=(str, "mode")))
 
 
 @layer("whereBroadcastable")

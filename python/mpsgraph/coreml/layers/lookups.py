@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from ..._core import Tensor
-from ._layer import Layer, layer
+from ._layer import Layer, applies, layer
+
+
+def _mode(mode: str) -> str:
+    return mode.removeprefix("SCATTER_").lower()
+
+
+_SCATTERED = "data indices# updates"
+for _name, _translation in {
+    "argSort": applies("argsort", axis=(int, "axis"), ascending=(operator.not_, "descending")),
+    "gather": applies("gather", "x indices#", axis=(int, "axis")),
+    "gatherAlongAxis": applies("gather_along_axis", "x indices#", axis=(int, "axis")),
+    "gatherND": applies("gather_nd", "x indices#"),
+    "oneHot": applies(
+        "one_hot", "indices#", one_hot_vector_size=(int, "oneHotVectorSize"), axis=(int, "axis"),
+        on_value=(float, "onValue"), off_value=(float, "offValue"),
+    ),
+    "scatter": applies("scatter", _SCATTERED, axis=(int, "axis"), mode=(_mode, "mode")),
+    "scatterAlongAxis": applies("scatter_along_axis", _SCATTERED, axis=(int, "axis"), mode=(_mode, "mode")),
+    "scatterND": applies("scatter_nd", _SCATTERED, mode=(_mode, "mode")),
+    "whereNonZero": applies("non_zero"),
+}.items():  # fmt: skip
+    layer.enter(_name, _translation)
 
 
 @layer("innerProduct")
@@ -64,64 +87,8 @@ def dot(n: Layer) -> Tensor:
     return g.multiplication(product, g.reciprocal_square_root(g.multiplication(one, other)))
 
 
-@layer("gather")
-def gather(n: Layer) -> Tensor:
-    return n.mil("gather", x=n.x, indices=n.ints(n.xs[1]), axis=int(n.p.axis))
-
-
-@layer("gatherND")
-def gather_nd(n: Layer) -> Tensor:
-    return n.mil("gather_nd", x=n.x, indices=n.ints(n.xs[1]))
-
-
-@layer("gatherAlongAxis")
-def gather_along_axis(n: Layer) -> Tensor:
-    return n.mil("gather_along_axis", x=n.x, indices=n.ints(n.xs[1]), axis=int(n.p.axis))
-
-
-def _scatter_mode(n: Layer) -> str:
-    return str(n.p.mode).removeprefix("SCATTER_").lower()
-
-
-@layer("scatter")
-def scatter(n: Layer) -> Tensor:
-    data, indices, updates = n.xs
-    how = {"axis": int(n.p.axis), "mode": _scatter_mode(n)}
-    return n.mil("scatter", data=data, indices=n.ints(indices), updates=updates, **how)
-
-
-@layer("scatterND")
-def scatter_nd(n: Layer) -> Tensor:
-    data, indices, updates = n.xs
-    return n.mil("scatter_nd", data=data, indices=n.ints(indices), updates=updates, mode=_scatter_mode(n))
-
-
-@layer("scatterAlongAxis")
-def scatter_along_axis(n: Layer) -> Tensor:
-    data, indices, updates = n.xs
-    how = {"axis": int(n.p.axis), "mode": _scatter_mode(n)}
-    return n.mil("scatter_along_axis", data=data, indices=n.ints(indices), updates=updates, **how)
-
-
-@layer("oneHot")
-def one_hot(n: Layer) -> Tensor:
-    p = n.p
-    how = {"on_value": float(p.onValue), "off_value": float(p.offValue)}
-    return n.mil("one_hot", indices=n.ints(n.x), one_hot_vector_size=int(p.oneHotVectorSize), axis=int(p.axis), **how)
-
-
 @layer("topK")
 def top_k(n: Layer) -> Sequence[Tensor]:
     k = n.ints(n.xs[1]) if len(n.xs) > 1 else int(n.p.K)
     values, places = n.several("topk", 2, x=n.x, k=k, axis=int(n.p.axis), ascending=bool(n.p.useBottomK))
     return [values, n.floats(places)][: n.results]
-
-
-@layer("argSort")
-def arg_sort(n: Layer) -> Tensor:
-    return n.mil("argsort", x=n.x, axis=int(n.p.axis), ascending=not n.p.descending)
-
-
-@layer("whereNonZero")
-def where_non_zero(n: Layer) -> Tensor:
-    return n.mil("non_zero", x=n.x)

@@ -8,7 +8,7 @@ from ..._core import Tensor
 from ...interchange.renames import between
 from .._values import Fixed
 from .._wire import Message
-from ._layer import Layer, layer
+from ._layer import Layer, applies, layer
 
 
 def _two(values: Any, default: int) -> list[int]:
@@ -160,9 +160,7 @@ def softmax(n: Layer) -> Tensor:
     return n.mil("softmax", x=n.x, axis=-3)
 
 
-@layer("softmaxND")
-def softmax_nd(n: Layer) -> Tensor:
-    return n.mil("softmax", x=n.x, axis=int(n.p.axis))
+layer.enter("softmaxND", applies("softmax", axis=(int, "axis")))
 
 
 @layer("layerNormalization")

@@ -8,11 +8,35 @@ from typing import Any
 from ..._core import Tensor
 from ...errors import ShapeError
 from .._wire import Message
-from ._layer import Layer, layer
+from ._layer import Layer, applies, layer
 
 
 def _list(values: Any) -> list[int]:
     return [int(v) for v in values]
+
+
+for _name, _translation in {
+    "concatND": applies("concat", "values*", axis=(int, "axis"), interleave=(bool, "interleave")),
+    "expandDims": applies("expand_dims", axes=(_list, "axes")),
+    "fillDynamic": applies("fill", "shape#", value=(float, "value")),
+    "fillLike": applies("fill_like", "ref_tensor", value=(float, "value")),
+    "fillStatic": applies("fill", "", shape=(_list, "targetShape"), value=(float, "value")),
+    "flattenTo2D": applies("flatten2d", axis=(int, "axis")),
+    "getShape": applies("shape"),
+    "matrixBandPart": applies("band_part", lower=(int, "numLower"), upper=(int, "numUpper")),
+    "rangeStatic": applies(
+        "range_1d", "", start=(float, "startValue"), end=(float, "endValue"), step=(float, "stepSizeValue")
+    ),
+    "rankPreservingReshape": applies("reshape", shape=(_list, "targetShape")),
+    "reshapeDynamic": applies("reshape", "x shape#"),
+    "reshapeStatic": applies("reshape", shape=(_list, "targetShape")),
+    "reverseSeq": applies(
+        "reverse_sequence", "x lengths#", seq_axis=(int, "sequenceAxis"), batch_axis=(int, "batchAxis")
+    ),
+    "stack": applies("stack", "values*", axis=(int, "axis")),
+    "transpose": applies("transpose", perm=(_list, "axes")),
+}.items():
+    layer.enter(_name, _translation)
 
 
 @layer("flatten")
@@ -58,24 +82,9 @@ def permute(n: Layer) -> Tensor:
     return n.g.transpose(n.x, [order[0], 1, *order[1:]])
 
 
-@layer("transpose")
-def transpose(n: Layer) -> Tensor:
-    return n.mil("transpose", x=n.x, perm=_list(n.p.axes))
-
-
 @layer("concat")
 def concat(n: Layer) -> Tensor:
     return n.mil("concat", values=n.xs, axis=-5 if n.p.sequenceConcat else -3)
-
-
-@layer("concatND")
-def concat_nd(n: Layer) -> Tensor:
-    return n.mil("concat", values=n.xs, axis=int(n.p.axis), interleave=bool(n.p.interleave))
-
-
-@layer("stack")
-def stack(n: Layer) -> Tensor:
-    return n.mil("stack", values=n.xs, axis=int(n.p.axis))
 
 
 @layer("split")
@@ -156,36 +165,10 @@ def reverse(n: Layer) -> Tensor:
     return n.mil("reverse", x=n.x, axes=[i for i, turned in enumerate(n.p.reverseDim) if turned])
 
 
-@layer("reverseSeq")
-def reverse_seq(n: Layer) -> Tensor:
-    how = {"seq_axis": int(n.p.sequenceAxis), "batch_axis": int(n.p.batchAxis)}
-    return n.mil("reverse_sequence", x=n.x, lengths=n.ints(n.xs[1]), **how)
-
-
 # --- any rank ---------------------------------------------------------------------------------------------------------
 @layer("squeeze")
 def squeeze(n: Layer) -> Tensor:
     return n.mil("squeeze", x=n.x, axes=None if n.p.squeezeAll else _list(n.p.axes))
-
-
-@layer("expandDims")
-def expand_dims(n: Layer) -> Tensor:
-    return n.mil("expand_dims", x=n.x, axes=_list(n.p.axes))
-
-
-@layer("flattenTo2D")
-def flatten_to_2d(n: Layer) -> Tensor:
-    return n.mil("flatten2d", x=n.x, axis=int(n.p.axis))
-
-
-@layer("reshapeStatic", "rankPreservingReshape")
-def reshape_static(n: Layer) -> Tensor:
-    return n.mil("reshape", x=n.x, shape=_list(n.p.targetShape))
-
-
-@layer("reshapeDynamic")
-def reshape_dynamic(n: Layer) -> Tensor:
-    return n.mil("reshape", x=n.x, shape=n.ints(n.xs[1]))
 
 
 @layer("reshapeLike")
@@ -210,37 +193,12 @@ def broadcast_like(n: Layer) -> Tensor:
     return n.g.broadcast_to(n.x, n.joined(n.dim(like, axis) for axis in range(n.rank(like))))
 
 
-@layer("getShape")
-def get_shape(n: Layer) -> Tensor:
-    return n.mil("shape", x=n.x)
-
-
-@layer("fillStatic")
-def fill_static(n: Layer) -> Tensor:
-    return n.mil("fill", shape=_list(n.p.targetShape), value=float(n.p.value))
-
-
-@layer("fillDynamic")
-def fill_dynamic(n: Layer) -> Tensor:
-    return n.mil("fill", shape=n.ints(n.x), value=float(n.p.value))
-
-
-@layer("fillLike")
-def fill_like(n: Layer) -> Tensor:
-    return n.mil("fill_like", ref_tensor=n.x, value=float(n.p.value))
-
-
 @layer("loadConstant", "loadConstantND")
 def load_constant(n: Layer) -> Tensor:
     """Translate loadConstant, whose result has rank 5, and loadConstantND."""
     shape = _list(n.p.shape)
     fixed = n.weight(n.p.data, [1, 1, *shape] if n.name == "loadConstant" else shape, "data")
     return n.importer.weight(fixed, True)
-
-
-@layer("rangeStatic")
-def range_static(n: Layer) -> Tensor:
-    return n.mil("range_1d", start=float(n.p.startValue), end=float(n.p.endValue), step=float(n.p.stepSizeValue))
 
 
 @layer("rangeDynamic")
@@ -255,11 +213,6 @@ def constant_pad(n: Layer) -> Tensor:
     if len(n.xs) > 1 or n.p.padToGivenOutputSizeMode:
         n.refuse("padding amounts must be constants, not inputs or output sizes")
     return n.mil("pad", x=n.x, pad=_list(n.p.padAmounts), mode="constant", constant_val=float(n.p.value))
-
-
-@layer("matrixBandPart")
-def matrix_band_part(n: Layer) -> Tensor:
-    return n.mil("band_part", x=n.x, lower=int(n.p.numLower), upper=int(n.p.numUpper))
 
 
 @layer("lowerTriangular", "upperTriangular")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._core import Tensor, float32, int32
 from ...errors import ShapeError
+from ...ops._family import add_tensors
 from .._operation import Call, Results, mil
 
 _LAST = 2**31 - 1  # A rank that sorts discarded boxes after all others.
@@ -41,8 +42,8 @@ def non_maximum_suppression(call: Call) -> Results:
     alone = g.less_than(top, lowest)  # If no score reaches the threshold, the best box is kept anyway.
     taken = g.logical_or(taken, g.logical_and(alone, g.equal(best, top)))
     kinds = [call.cast(g.squeeze(g.reduction_arg_maximum(wide, 2), axes=[2]), int32)] if of_class else []
-    places = g._tensor(
-        "non_maximum_suppression", [wide_boxes, g.select(taken, best, -np.inf), *kinds],
+    (places,) = add_tensors(
+        g, "non_maximum_suppression", [wide_boxes, g.select(taken, best, -np.inf), *kinds],
         iou_threshold=iou, score_threshold=_LOWEST, per_class_suppression=of_class,
         coordinate_mode="centers_width_first",
     )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core import Tensor, float32
+from ...graph import Graph
 from ...interchange.renames import methods
 from .._operation import Call, Results, mil
 
@@ -39,25 +40,17 @@ def reduce_mean(call: Call) -> Results:
     return reduced(call, of)
 
 
-@mil("reduce_sum_square")
-def reduce_sum_square(call: Call) -> Results:
-    return reduced(call, lambda x, axes: call.g.reduction_sum(call.g.square(x), axes))
+_SUMS: dict[str, Callable[[Graph, Tensor, list[int]], Tensor]] = {
+    "reduce_l1_norm": lambda g, x, axes: g.reduction_sum(g.absolute(x), axes),
+    "reduce_l2_norm": lambda g, x, axes: g.square_root(g.reduction_sum(g.square(x), axes)),
+    "reduce_log_sum": lambda g, x, axes: g.logarithm(g.reduction_sum(x, axes)),
+    "reduce_sum_square": lambda g, x, axes: g.reduction_sum(g.square(x), axes),
+}
 
 
-@mil("reduce_l1_norm")
-def reduce_l1_norm(call: Call) -> Results:
-    return reduced(call, lambda x, axes: call.g.reduction_sum(call.g.absolute(x), axes))
-
-
-@mil("reduce_l2_norm")
-def reduce_l2_norm(call: Call) -> Results:
-    g = call.g
-    return reduced(call, lambda x, axes: g.square_root(g.reduction_sum(g.square(x), axes)))
-
-
-@mil("reduce_log_sum")
-def reduce_log_sum(call: Call) -> Results:
-    return reduced(call, lambda x, axes: call.g.logarithm(call.g.reduction_sum(x, axes)))
+@mil.rows(_SUMS)
+def by_formula(call: Call, formula: Callable[[Graph, Tensor, list[int]], Tensor]) -> Results:
+    return reduced(call, lambda x, axes: formula(call.g, x, axes))
 
 
 @mil("reduce_log_sum_exp")

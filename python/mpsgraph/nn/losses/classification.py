@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._checks import checked, is_number
+from ..._checks import NotNegative, Share, checked, is_number
 from ..._core import Tensor
 from ...errors import DTypeError, GraphError, ShapeError
 from ...precision.mixed_precision import in_float32
@@ -35,7 +35,7 @@ def cross_entropy(
     axis: int = -1,
     class_weights: Tensor | Sequence[float] | np.ndarray | None = None,
     ignore_index: int | None = None,
-    label_smoothing: float = 0.0,
+    label_smoothing: Share = 0.0,
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
@@ -215,7 +215,7 @@ def categorical_cross_entropy(
     labels: Tensor,
     *,
     axis: int = -1,
-    epsilon: float = 1e-7,
+    epsilon: NotNegative = 1e-7,
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
@@ -259,7 +259,7 @@ def binary_cross_entropy_with_logits(
     labels: Tensor,
     *,
     positive_weight: Tensor | float | Sequence[float] | np.ndarray = 1.0,
-    label_smoothing: float = 0.0,
+    label_smoothing: Share = 0.0,
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
@@ -354,7 +354,12 @@ def binary_cross_entropy(
 @in_float32
 @selecting("outputs", "labels")
 def log_loss(
-    outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
+    outputs: Tensor,
+    labels: Tensor,
+    *,
+    epsilon: NotNegative = 1e-7,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Log loss: -labels * ln(outputs + epsilon) - (1 - labels) * ln(1 - outputs + epsilon).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..._checks import checked
+from ..._checks import NotNegative, Positive, checked
 from ..._core import Tensor
 from ...errors import GraphError
 from ...precision.mixed_precision import in_float32
@@ -79,7 +79,7 @@ def mean_absolute_error(
 @in_float32
 @selecting("outputs", "labels")
 def huber(
-    outputs: Tensor, labels: Tensor, *, delta: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
+    outputs: Tensor, labels: Tensor, *, delta: Positive = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
     """Huber loss: d^2 / 2 where |d| <= delta, otherwise delta * (|d| - delta / 2), with d = outputs - labels.
 
@@ -219,7 +219,12 @@ def mean_squared_logarithmic_error(
 @in_float32
 @selecting("outputs", "labels")
 def mean_absolute_percentage_error(
-    outputs: Tensor, labels: Tensor, *, epsilon: float = 1e-7, weights: Tensor | None = None, reduction: str = "mean"
+    outputs: Tensor,
+    labels: Tensor,
+    *,
+    epsilon: NotNegative = 1e-7,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Absolute percentage error: 100 * |(outputs - labels) / max(|labels|, epsilon)|.
 
@@ -258,7 +263,7 @@ def poisson_nll(
     *,
     log_input: bool = True,
     full: bool = False,
-    epsilon: float = 1e-8,
+    epsilon: NotNegative = 1e-8,
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
@@ -311,7 +316,7 @@ def gaussian_nll(
     variance: Tensor,
     *,
     full: bool = False,
-    epsilon: float = 1e-6,
+    epsilon: NotNegative = 1e-6,
     weights: Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._checks import checked
+from ..._checks import Finite, NotNegative, checked
 from ..._core import Tensor
 from ...errors import GraphError
 from ...precision.mixed_precision import in_float32
@@ -12,7 +12,7 @@ from .reduction import as_dtype_of, like, reduced, selecting
 
 @checked
 @in_float32
-def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: float = 1e-8) -> Tensor:
+def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = -1, epsilon: NotNegative = 1e-8) -> Tensor:
     """Cosine of the angle between vectors: x . y / (max(|x|, epsilon) * max(|y|, epsilon)).
 
     It grows with similarity, so it is not a loss by itself.
@@ -84,7 +84,13 @@ def cosine_distance(
 @in_float32
 @selecting("x", "y", "labels", axis=-1)
 def cosine_embedding(
-    x: Tensor, y: Tensor, labels: Tensor, *, margin: float = 0.0, weights: Tensor | None = None, reduction: str = "mean"
+    x: Tensor,
+    y: Tensor,
+    labels: Tensor,
+    *,
+    margin: Finite = 0.0,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Cosine embedding loss: 1 - cos(x, y) where the label is 1, max(0, cos(x, y) - margin) where it is -1.
 
@@ -120,7 +126,7 @@ def cosine_embedding(
 @in_float32
 @selecting("outputs", "labels")
 def hinge_embedding(
-    outputs: Tensor, labels: Tensor, *, margin: float = 1.0, weights: Tensor | None = None, reduction: str = "mean"
+    outputs: Tensor, labels: Tensor, *, margin: Finite = 1.0, weights: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
     """Hinge embedding loss: outputs where the label is 1, max(0, margin - outputs) where it is -1.
 
@@ -154,7 +160,13 @@ def hinge_embedding(
 @in_float32
 @selecting("x", "y", "labels")
 def margin_ranking(
-    x: Tensor, y: Tensor, labels: Tensor, *, margin: float = 0.0, weights: Tensor | None = None, reduction: str = "mean"
+    x: Tensor,
+    y: Tensor,
+    labels: Tensor,
+    *,
+    margin: Finite = 0.0,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Margin ranking loss: max(0, margin - labels * (x - y)).
 
@@ -194,9 +206,9 @@ def triplet_margin(
     positive: Tensor,
     negative: Tensor,
     *,
-    margin: float = 1.0,
+    margin: Finite = 1.0,
     p: float = 2.0,
-    epsilon: float = 1e-6,
+    epsilon: NotNegative = 1e-6,
     swap: bool = False,
     weights: Tensor | None = None,
     reduction: str = "mean",

@@ -24,7 +24,7 @@ from ..attention import MultiheadAttention
 from ..convolution import DepthwiseConv2d, _Convolution
 from ..embedding import Embedding
 from ..layers import Linear
-from ..module import Module, own_variables
+from ..module import Module, all_variables, own_variables
 from ..normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
 from ..recurrent import GRU, _Recurrent
 from ..state import Slot, bits_of, slot_of, wide_of
@@ -90,7 +90,7 @@ def all_forms(module: Module, orders: Orders, names: Mapping[str, object]) -> li
     """
     forms = list(forms_of(module, orders, names))
     known = {variable for form in forms for variable in form.variables}
-    return forms + [_same(path, variable) for path, variable in module._variables() if variable not in known]
+    return forms + [_same(path, variable) for path, variable in all_variables(module).items() if variable not in known]
 
 
 def _adapted(module: Adapted, orders: Orders, names: Mapping[str, object], path: str) -> Iterator[Form]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..._core import NDArray, Tensor, float32
 from ...errors import DTypeError
+from ...ops.control_flow import is_in_block
 from .. import _formulas
 from .._gradients import with_gradient
 from .._manipulation import axes_of
@@ -46,7 +47,7 @@ def _special(
         g, wide = graph_of(given[0]), float32 if dtype.itemsize == 2 else dtype
         tensors = [cast_to(x, wide) for x in given]
         found = formula(g, *tensors)
-        if derivative is not None and not g._open_blocks:
+        if derivative is not None and not is_in_block(g):
             slope = derivative
             (found,) = with_gradient(g, tensors, [found], lambda incoming, x: g.multiplication(incoming, slope(x)))
         return cast_to(found, dtype)

@@ -21,9 +21,9 @@ from ...errors import GraphError, UnsupportedError
 from ...graph import Graph
 from ...interchange.export import (
     NotExpressible,
+    as_model,
     assigned_variables,
     needed,
-    nodes_as_model,
     refuse_not_expressible,
     values_of,
     whole_file,
@@ -116,7 +116,7 @@ def export(
     """
     if opset not in OPSETS:
         raise UnsupportedError(f"[onnx.export] opset must be between {OPSETS[0]} and {OPSETS[-1]}, got {opset}")
-    whole = _as_model(model, inputs, outputs, method)
+    whole = as_model(model, inputs, outputs, "onnx.export", lambda module: module_as_model(module, inputs, method))
     proto = _proto(whole, opset, updates, callables or {})
     size = proto.ByteSize()
     if size > LARGEST_FILE:
@@ -131,41 +131,6 @@ def export(
     if path is not None:
         whole_file(os.fspath(path), proto.SerializeToString(), "onnx.export")
     return proto
-
-
-def _as_model(
-    model: Graph | Model | Module | NNGraph,
-    inputs: Mapping[str, Any] | None,
-    outputs: Mapping[str, Tensor] | None,
-    method: str,
-) -> Model:
-    if isinstance(model, Module):
-        if outputs is not None:
-            raise GraphError(
-                "[onnx.export] outputs must be None for a Module, whose results are the outputs: omit the argument"
-            )
-        return module_as_model(model, inputs, method)
-    if isinstance(model, NNGraph):
-        if outputs is not None:
-            raise GraphError(
-                "[onnx.export] outputs must be None for an NNGraph, whose result images are the outputs: "
-                "omit the argument"
-            )
-        return nodes_as_model(model, inputs, "onnx.export")
-    if isinstance(model, Model):
-        return Model(
-            model.graph,
-            model.inputs if inputs is None else inputs,
-            model.outputs if outputs is None else outputs,
-            model.parameters,
-        )
-    if outputs is None:
-        raise GraphError('[onnx.export] exporting a Graph needs outputs={"name": tensor}, or pass a Model instead')
-    given = {p.name: p for p in model.placeholders} if inputs is None else inputs
-    if inputs is None:
-        used = {tensor for operation in needed(outputs.values()) for tensor in operation.outputs}
-        given = {name: tensor for name, tensor in given.items() if tensor in used}
-    return Model(model, given, outputs)
 
 
 def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Mapping[str, Model]) -> ModelProto:

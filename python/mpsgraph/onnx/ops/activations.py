@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from ..._core import Tensor
 from ...errors import GraphError, ShapeError
+from ...interchange import activations as f
 from ..building.node import Node, Results, operator
 from .elementwise import pair
 
@@ -36,111 +36,33 @@ def parametric_relu(node: Node) -> Results:
     return g.leaky_relu(x, slope)
 
 
-def elu_of(node: Node, x: Tensor, alpha: float) -> Tensor:
-    """Return x where x > 0 and alpha (exp(x) - 1) elsewhere; NaN propagates.
-
-    x is clamped to non-positive values before exponentiation so that gradients stay finite.
-    """
-    g = node.g
-    low = g.minimum_with_nan_propagation(x, 0.0)
-    below = g.multiplication(g.subtraction(g.exponent(low), 1.0), alpha)
-    return g.select(g.greater_than(x, 0.0), x, below)
-
-
-@operator("Elu", upto=22)
-def elu(node: Node) -> Results:
-    alpha = node.attribute("alpha", 1.0)
-    return node.widely(node.tensor(0), lambda x: elu_of(node, x, alpha))
+# The newest version of each operator, its formula, and its attributes with their defaults, in the formula's order.
+_FORMULAS: dict[str, tuple[int, Callable[..., Tensor], dict[str, float]]] = {
+    "Celu": (28, f.celu, {"alpha": 1.0}),
+    "Elu": (22, f.elu, {"alpha": 1.0}),
+    "HardSigmoid": (22, f.hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
+    "HardSwish": (22, f.hard_swish, {}),
+    "Mish": (22, f.mish, {}),
+    "Selu": (22, f.selu, {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
+    "Softplus": (22, f.softplus, {}),
+    "Softsign": (22, f.softsign, {}),
+    "Swish": (24, f.swish, {"alpha": 1.0}),
+}
 
 
-@operator("Selu", upto=22)
-def selu(node: Node) -> Results:
-    alpha, gamma = (
-        node.attribute("alpha", 1.67326319217681884765625),
-        node.attribute("gamma", 1.05070102214813232421875),
-    )
-    return node.widely(node.tensor(0), lambda x: node.g.multiplication(elu_of(node, x, alpha), gamma))
-
-
-@operator("Celu", upto=28)
-def celu(node: Node) -> Results:
-    """Translate Celu: x where x > 0, and alpha (exp(x / alpha) - 1) elsewhere."""
-    g, alpha = node.g, node.attribute("alpha", 1.0)
-
-    def of(x: Tensor) -> Tensor:
-        low = g.division(g.minimum_with_nan_propagation(x, 0.0), alpha)
-        below = g.multiplication(g.subtraction(g.exponent(low), 1.0), alpha)
-        return g.select(g.greater_than(x, 0.0), x, below)
-
-    return node.widely(node.tensor(0), of)
+@operator.rows(_FORMULAS, upto={name: upto for name, (upto, _, _) in _FORMULAS.items()})
+def by_formula(node: Node, row: tuple[int, Callable[..., Tensor], dict[str, float]]) -> Results:
+    _, formula, attributes = row
+    numbers = [node.attribute(name, default) for name, default in attributes.items()]
+    return node.widely(node.tensor(0), lambda x: formula(node.g, x, *numbers))
 
 
 @operator("Gelu", upto=20)
 def gelu(node: Node) -> Results:
-    return node.widely(node.tensor(0), lambda x: _gelu(node, x))
-
-
-def _gelu(node: Node, x: Tensor) -> Tensor:
-    g, approximate = node.g, node.attribute("approximate", "none")
+    approximate = node.attribute("approximate", "none")
     if approximate not in ("none", "tanh"):
         raise GraphError(f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    if approximate == "tanh":
-        cube = g.multiplication(g.square(x), x)
-        inner = g.multiplication(g.addition(x, g.multiplication(cube, 0.044715)), math.sqrt(2 / math.pi))
-        gate = g.tanh(inner)
-    else:
-        gate = g.erf(g.multiplication(x, math.sqrt(0.5)))
-    return g.multiplication(g.multiplication(x, 0.5), g.addition(gate, 1.0))
-
-
-def hard_sigmoid_of(node: Node, x: Tensor, alpha: float, beta: float) -> Tensor:
-    """Return the hard sigmoid alpha x + beta, clamped to the range 0 to 1."""
-    g = node.g
-    return g.clamp(g.addition(g.multiplication(x, alpha), beta), 0.0, 1.0)
-
-
-@operator("HardSigmoid", upto=22)
-def hard_sigmoid(node: Node) -> Results:
-    alpha, beta = node.attribute("alpha", 0.2), node.attribute("beta", 0.5)
-    return node.widely(node.tensor(0), lambda x: hard_sigmoid_of(node, x, alpha, beta))
-
-
-@operator("HardSwish", upto=22)
-def hard_swish(node: Node) -> Results:
-    return node.widely(node.tensor(0), lambda x: node.g.multiplication(x, hard_sigmoid_of(node, x, 1 / 6, 0.5)))
-
-
-def softplus_of(node: Node, x: Tensor) -> Tensor:
-    """Return the softplus ln(1 + exp(x)), computed as max(x, 0) + ln(1 + exp(-|x|)), which does not overflow."""
-    g = node.g
-    return g.addition(g.relu(x), g.logarithm(g.addition(g.exponent(g.negative(g.absolute(x))), 1.0)))
-
-
-@operator("Softplus", upto=22)
-def softplus(node: Node) -> Results:
-    return node.widely(node.tensor(0), lambda x: softplus_of(node, x))
-
-
-@operator("Mish", upto=22)
-def mish(node: Node) -> Results:
-    g = node.g
-    return node.widely(node.tensor(0), lambda x: g.multiplication(x, g.tanh(softplus_of(node, x))))
-
-
-@operator("Softsign", upto=22)
-def softsign(node: Node) -> Results:
-    g = node.g
-    return node.widely(node.tensor(0), lambda x: g.division(x, g.addition(g.absolute(x), 1.0)))
-
-
-@operator("Swish", upto=24)
-def swish(node: Node) -> Results:
-    return node.widely(node.tensor(0), lambda x: _swish(node, x))
-
-
-def _swish(node: Node, x: Tensor) -> Tensor:
-    g, alpha = node.g, node.attribute("alpha", 1.0)
-    return g.multiplication(x, g.sigmoid(x if alpha == 1 else g.multiplication(x, alpha)))
+    return node.widely(node.tensor(0), lambda x: f.gelu(node.g, x, approximate == "tanh"))
 
 
 @operator("SwiGLU", upto=28)
@@ -149,7 +71,8 @@ def gated_swish(node: Node) -> Results:
     a, b = node.tensor(0), node.tensor(1)
     if node.rank(a) != node.rank(b):
         raise ShapeError(f"operands must have the same shape, got {a.shape} and {b.shape}")
-    product = node.g.multiplication(_swish(node, node.in_float32(a)), node.in_float32(b))
+    gate = f.swish(node.g, node.in_float32(a), node.attribute("alpha", 1.0))
+    product = node.g.multiplication(gate, node.in_float32(b))
     return node.cast(product, a.dtype)
 
 

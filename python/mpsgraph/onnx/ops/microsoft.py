@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, UnsupportedError
+from ...interchange import activations as f
 from ..building.node import MICROSOFT, Node, Results, operator
 from .convolutions import convolution, with_bias
 from .linear import matmul, matrices
@@ -18,32 +19,19 @@ from .normalizations import normalized
 
 
 # --- activations ----------------------------------------------------------------------------------------------------
-def _gelu(node: Node, x: Tensor, by_tanh: bool = False) -> Tensor:
-    """Return GELU of x, computed exactly with erf, or approximately with tanh."""
-    g = node.g
-    if by_tanh:
-        cube = g.multiplication(g.square(x), x)
-        inner = g.multiplication(g.addition(x, g.multiplication(cube, 0.044715)), math.sqrt(2 / math.pi))
-        gate = g.tanh(inner)
-    else:
-        gate = g.erf(g.multiplication(x, math.sqrt(0.5)))
-    return g.multiplication(g.multiplication(x, 0.5), g.addition(gate, 1.0))
-
-
 @operator("Gelu", "BiasGelu", upto=1, domain=MICROSOFT)
 def gelu(node: Node) -> Results:
-    return _gelu(node, _sum(node, 0, 1))
+    return f.gelu(node.g, _sum(node, 0, 1))
 
 
 @operator("FastGelu", upto=1, domain=MICROSOFT)
 def fast_gelu(node: Node) -> Results:
-    return _gelu(node, _sum(node, 0, 1), by_tanh=True)
+    return f.gelu(node.g, _sum(node, 0, 1), by_tanh=True)
 
 
 @operator("QuickGelu", upto=1, domain=MICROSOFT)
 def quick_gelu(node: Node) -> Results:
-    g, x = node.g, node.tensor(0)
-    return g.multiplication(x, g.sigmoid(g.multiplication(x, node.attribute("alpha", 1.702))))
+    return f.swish(node.g, node.tensor(0), node.attribute("alpha", 1.702))
 
 
 @operator("BiasSplitGelu", upto=1, domain=MICROSOFT)
@@ -51,7 +39,7 @@ def bias_split_gelu(node: Node) -> Results:
     """Translate BiasSplitGelu: add the bias, and multiply the first half of the channels by GELU of the second half."""
     x = _sum(node, 0, 1)
     left, right = node.g.split(x, 2, node.rank(x) - 1)
-    return node.g.multiplication(left, _gelu(node, right))
+    return node.g.multiplication(left, f.gelu(node.g, right))
 
 
 @operator("BiasAdd", upto=1, domain=MICROSOFT)
@@ -81,13 +69,9 @@ def activated(node: Node, x: Tensor, name: str, numbers: Sequence[float]) -> Ten
         "Sigmoid": lambda: g.sigmoid(x),
         "LeakyRelu": lambda: g.leaky_relu(x, number(0, 0.01)),
         "Clip": lambda: g.clamp(x, number(0, -math.inf), number(1, math.inf)),
-        "HardSigmoid": lambda: g.clamp(
-            g.addition(g.multiplication(x, number(0, 0.2)), number(1, 0.5)), 0.0, 1.0
-        ),
-        "HardSwish": lambda: g.multiplication(
-            x, g.clamp(g.addition(g.multiplication(x, number(0, 1 / 6)), number(1, 0.5)), 0.0, 1.0)
-        ),
-        "Gelu": lambda: _gelu(node, x),
+        "HardSigmoid": lambda: f.hard_sigmoid(g, x, number(0, 0.2), number(1, 0.5)),
+        "HardSwish": lambda: f.hard_swish(g, x, number(0, 1 / 6), number(1, 0.5)),
+        "Gelu": lambda: f.gelu(node.g, x),
     }  # fmt: skip
     if name not in functions:
         raise UnsupportedError(f"activation must be one of {', '.join(k for k in functions if k)}, got {name!r}")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError, UnsupportedError
+from ...interchange import activations as formulas
 from ..building.node import Node, Results
-from .activations import elu_of, hard_sigmoid_of, softplus_of
 from .reductions import reversed_along
 
 Activation = Callable[[Tensor], Tensor]
@@ -28,14 +28,14 @@ def _activation(node: Node, name: str, alpha: float, beta: float) -> Activation:
         "relu": g.relu,
         "tanh": g.tanh,
         "sigmoid": g.sigmoid,
-        "affine": lambda x: g.addition(g.multiplication(x, alpha), beta),
+        "affine": lambda x: formulas.linear(g, x, alpha, beta),
         "leakyrelu": lambda x: g.leaky_relu(x, alpha),
         "thresholdedrelu": lambda x: g.select(g.greater_than_or_equal_to(x, alpha), x, 0.0),
-        "scaledtanh": lambda x: g.multiplication(g.tanh(g.multiplication(x, beta)), alpha),
-        "hardsigmoid": lambda x: hard_sigmoid_of(node, x, alpha, beta),
-        "elu": lambda x: elu_of(node, x, alpha),
-        "softsign": lambda x: g.division(x, g.addition(g.absolute(x), 1.0)),
-        "softplus": lambda x: softplus_of(node, x),
+        "scaledtanh": lambda x: formulas.scaled_tanh(g, x, alpha, beta),
+        "hardsigmoid": lambda x: formulas.hard_sigmoid(g, x, alpha, beta),
+        "elu": lambda x: formulas.elu(g, x, alpha),
+        "softsign": lambda x: formulas.softsign(g, x),
+        "softplus": lambda x: formulas.softplus(g, x),
     }
     if name not in table:
         raise UnsupportedError(f"activation must be one of {', '.join(table)}, got {name}")

@@ -19,7 +19,7 @@ import torch
 from ..._core import DType, Tensor, float32
 from ..._dtypes import as_dtype
 from ...graph import Graph
-from ...interchange.node_view import NodeView
+from ...interchange.node_view import SizedNode
 from ...interchange.registry import Registry
 
 Function = Callable[..., Any]
@@ -71,7 +71,7 @@ def dtype_of(dtype: Any) -> DType:
     return as_dtype(str(dtype).removeprefix("torch."))
 
 
-class Call(NodeView):
+class Call(SizedNode):
     """A call of an ATen operation, as passed to its translation, with the target graph and PyTorch's metadata.
 
     Attributes:
@@ -112,7 +112,8 @@ class Call(NodeView):
         return dtype_of(self.result.dtype)
 
     @property
-    def shape(self) -> list[int]:
+    def sizes(self) -> list[int]:
+        """The shape of the result."""
         return [int(size) for size in self.result.shape]
 
     def cast(self, x: Any, dtype: DType | str) -> Any:
@@ -153,9 +154,6 @@ class Call(NodeView):
     def gives(self, place: int) -> bool:
         """Return whether the result at an index is used."""
         return self._picked is None or place in self._picked
-
-    def axis(self, axis: int, rank: int) -> int:
-        return axis % max(rank, 1)
 
 
 def shape_of(x: Tensor) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Device, Tensor
+from ...ops._family import add_tensors
 from ._table import Call, aten, shape_of
 
 IN_TILES = 64 * 64
@@ -64,8 +65,8 @@ def flash_attention(
     """
     g = call.g
     key, value = (_for_heads(call, x, query) for x in (key, value))
-    result, statistics = g._tensors(
-        "scaled_dot_product_attention", _sources(query, key, value, attn_mask), training=True,
+    result, statistics = add_tensors(
+        g, "scaled_dot_product_attention", _sources(query, key, value, attn_mask), training=True,
         **_said(call, query, dropout, causal, scale),
     )  # fmt: skip
     # The statistics are (infinity, 1) for a query whose keys are all masked.
@@ -85,7 +86,7 @@ def flash_attention_backward(
         # Query, key, and value may be the same tensor, or depend on each other.
         def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             keys, values = _for_heads(call, k, q), _for_heads(call, v, q)
-            return g._tensor("scaled_dot_product_attention", [q, keys, values, *sources[3:]], **said)
+            return add_tensors(g, "scaled_dot_product_attention", [q, keys, values, *sources[3:]], **said)[0]
 
         return call.derived(forward, incoming, *sources[:3])
     largest = g.reshape(logarithms, [*shape_of(logarithms), 1])
@@ -94,7 +95,7 @@ def flash_attention_backward(
     statistics = g.concat([largest, one], -1)
     sources[1:3] = [_for_heads(call, x, query) for x in (key, value)]
     operands = [*sources, incoming, result, statistics]
-    found = g._tensors("scaled_dot_product_attention_gradient", operands, mask_gradient=False, **said)
+    found = add_tensors(g, "scaled_dot_product_attention_gradient", operands, mask_gradient=False, **said)
     return [found[0], *(_summed_heads(call, y, x) for y, x in zip(found[1:3], (key, value), strict=True))]
 
 

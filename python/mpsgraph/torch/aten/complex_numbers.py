@@ -19,7 +19,7 @@ def view_as_real(call: Call, x: Tensor) -> Tensor:
 @aten("view_as_complex", "view_as_complex_copy")
 def view_as_complex(call: Call, x: Tensor) -> Tensor:
     g, last = call.g, len(shape_of(x)) - 1
-    real, imaginary = (g.reshape(g.slice_axis(x, last, i, 1), call.shape) for i in range(2))
+    real, imaginary = (g.reshape(g.slice_axis(x, last, i, 1), call.sizes) for i in range(2))
     return g.complex_tensor(real, imaginary)
 
 

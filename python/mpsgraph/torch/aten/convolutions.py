@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._core import Tensor
+from ...interchange import windows
 from ._table import Call, aten, pair, shape_of
 
 Window = int | Sequence[int]
@@ -18,56 +19,39 @@ def with_bias(call: Call, x: Tensor, bias: Tensor | None) -> Tensor:
     return x + call.g.reshape(bias, [1, -1] + [1] * (rank - 2))
 
 
+def _window(weights: Sequence[int], stride: Window, padding: Any, dilation: Window) -> windows.Window:
+    kernel, count = list(weights[2:]), len(weights) - 2
+    window = windows.Window(kernel, pair(stride, count), pair(dilation, count), [0] * count, [0] * count)
+    if padding == "same":
+        window.before, window.after = windows.halves([reach - 1 for reach in window.reach], "TF_SAME")
+    elif padding != "valid":
+        window.before = window.after = pair(padding, count)
+    return window
+
+
 def convolved(
     call: Call, x: Tensor, weight: Tensor, stride: Window, padding: Any, dilation: Window, groups: int
 ) -> Tensor:
-    g, count = call.g, len(shape_of(weight)) - 2
-    strides, dilations = pair(stride, count), pair(dilation, count)
-    if padding == "valid":
-        pads = [(0, 0)] * count
-    elif padding == "same":
-        totals = [d * (k - 1) for d, k in zip(dilations, shape_of(weight)[2:], strict=True)]
-        pads = [(t // 2, t - t // 2) for t in totals]
-    else:
-        pads = [(p, p) for p in pair(padding, count)]
-    if count == 3:
-        return g.convolution3d(
-            x, weight, strides=strides, dilations=dilations, groups=groups, padding=pads,
-            data_layout="NCDHW", weights_layout="OIDHW",
-        )  # fmt: skip
-    flat = count == 1
-    if flat:
-        x, weight = g.expand_dims(x, 2), g.expand_dims(weight, 2)
-        strides, dilations, pads = [1, *strides], [1, *dilations], [(0, 0), *pads]
-    result = g.convolution2d(
-        x, weight, strides=strides, dilations=dilations, groups=groups, padding=pads,
-        data_layout="NCHW", weights_layout="OIHW",
-    )  # fmt: skip
-    return g.squeeze(result, 2) if flat else result
+    return windows.convolved(call, x, weight, _window(shape_of(weight), stride, padding, dilation), groups)
+
+
+def _gradient(
+    call: Call, a: Tensor, b: Tensor, sizes: Sequence[int], window: windows.Window, methods: Any, groups: int
+) -> Tensor:
+    """Compute a gradient of a convolution with respect to a tensor of shape `sizes`."""
+    method, how = windows.of_axes(call, window, *methods)
+    sizes = [*sizes[:2], *windows.pair(sizes[2:], 1)]
+    found = method(windows.planar(call, a), windows.planar(call, b), sizes, **how, groups=groups)
+    return windows.like_before(call, found, window)
 
 
 def transposed(
-    call: Call, x: Tensor, weight: Tensor, stride: Window, padding: Window, dilation: Window, groups: int,
-    sizes: Sequence[int],
+    call: Call, x: Tensor, weight: Tensor, sizes: Sequence[int], stride: Window, padding: Window, dilation: Window,
+    groups: int,
 ) -> Tensor:  # fmt: skip
     """Compute a transposed convolution, the gradient of a convolution with respect to the convolution's input."""
-    g, count = call.g, len(shape_of(weight)) - 2
-    strides, dilations = pair(stride, count), pair(dilation, count)
-    pads = [(p, p) for p in pair(padding, count)]
-    if count == 3:
-        return g.convolution3d_data_gradient(
-            x, weight, sizes, strides=strides, dilations=dilations, groups=groups, padding=pads,
-            data_layout="NCDHW", weights_layout="OIDHW",
-        )  # fmt: skip
-    flat = count == 1
-    if flat:
-        x, weight, sizes = g.expand_dims(x, 2), g.expand_dims(weight, 2), [*sizes[:2], 1, *sizes[2:]]
-        strides, dilations, pads = [1, *strides], [1, *dilations], [(0, 0), *pads]
-    result = g.convolution2d_data_gradient(
-        x, weight, sizes, strides=strides, dilations=dilations, groups=groups, padding=pads,
-        data_layout="NCHW", weights_layout="OIHW",
-    )  # fmt: skip
-    return g.squeeze(result, 2) if flat else result
+    methods = (call.g.convolution2d_data_gradient, call.g.convolution3d_data_gradient)
+    return _gradient(call, x, weight, sizes, _window(shape_of(weight), stride, padding, dilation), methods, groups)
 
 
 def weights_gradient(
@@ -75,23 +59,8 @@ def weights_gradient(
     groups: int,
 ) -> Tensor:  # fmt: skip
     """Return the gradient of a convolution with respect to its weights, whose shape is `sizes`."""
-    g, count = call.g, len(sizes) - 2
-    strides, dilations = pair(stride, count), pair(dilation, count)
-    pads = [(p, p) for p in pair(padding, count)]
-    if count == 3:
-        return g.convolution3d_weights_gradient(
-            incoming, x, list(sizes), strides=strides, dilations=dilations, groups=groups, padding=pads,
-            data_layout="NCDHW", weights_layout="OIDHW",
-        )  # fmt: skip
-    flat = count == 1
-    if flat:
-        incoming, x, sizes = g.expand_dims(incoming, 2), g.expand_dims(x, 2), [*sizes[:2], 1, *sizes[2:]]
-        strides, dilations, pads = [1, *strides], [1, *dilations], [(0, 0), *pads]
-    result = g.convolution2d_weights_gradient(
-        incoming, x, list(sizes), strides=strides, dilations=dilations, groups=groups, padding=pads,
-        data_layout="NCHW", weights_layout="OIHW",
-    )  # fmt: skip
-    return g.squeeze(result, 2) if flat else result
+    methods = (call.g.convolution2d_weights_gradient, call.g.convolution3d_weights_gradient)
+    return _gradient(call, incoming, x, sizes, _window(sizes, stride, padding, dilation), methods, groups)
 
 
 def batched(call: Call, x: Tensor, weight: Tensor) -> Tensor:
@@ -115,8 +84,8 @@ def convolution(
 ) -> Tensor:  # fmt: skip
     alone, x = len(shape_of(x)) != len(shape_of(weight)), batched(call, x, weight)
     if turned:
-        sizes = [1, *call.shape] if alone else call.shape
-        found = transposed(call, x, weight, stride, padding, dilation, groups, sizes)
+        sizes = [1, *call.sizes] if alone else call.sizes
+        found = transposed(call, x, weight, sizes, stride, padding, dilation, groups)
     else:
         found = convolved(call, x, weight, stride, padding, dilation, groups)
     return with_bias(call, found, bias)
@@ -128,5 +97,5 @@ def conv_transpose(
     output_padding: Window = 0, groups: int = 1, dilation: Window = 1,
 ) -> Tensor:  # fmt: skip
     alone, x = len(shape_of(x)) != len(shape_of(weight)), batched(call, x, weight)
-    sizes = [1, *call.shape] if alone else call.shape
-    return with_bias(call, transposed(call, x, weight, stride, padding, dilation, groups, sizes), bias)
+    sizes = [1, *call.sizes] if alone else call.sizes
+    return with_bias(call, transposed(call, x, weight, sizes, stride, padding, dilation, groups), bias)

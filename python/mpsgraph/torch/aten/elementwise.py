@@ -47,7 +47,7 @@ def comparison(call: Call, method: str, x: Tensor, y: Any) -> Tensor:
 def test(call: Call, method: str, x: Tensor) -> Tensor:
     if x.dtype.is_float or method == "signbit" and str(x.dtype) != "bool":
         return getattr(call.g, method)(x)  # type: ignore[no-any-return]
-    return call.g.constant(method == "is_finite", call.shape, call.dtype)
+    return call.g.constant(method == "is_finite", call.sizes, call.dtype)
 
 
 BINARY = methods("aten", "logic", "bits", "extremum") | {

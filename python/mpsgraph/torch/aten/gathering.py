@@ -276,4 +276,4 @@ def _put_where(call: Call, x: Tensor, at: int, mask: Tensor, values: Tensor, acc
 
 @aten("one_hot")
 def one_hot(call: Call, indices: Tensor, classes: int = -1) -> Tensor:
-    return call.g.one_hot(indices, call.shape[-1], dtype=int64, on_value=1, off_value=0)
+    return call.g.one_hot(indices, call.sizes[-1], dtype=int64, on_value=1, off_value=0)

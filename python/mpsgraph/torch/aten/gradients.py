@@ -5,6 +5,7 @@ AOTAutograd uses these operations in backward graphs. PyTorch decomposes all oth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ def convolution_backward(
         if turned:
             to_x = convolved(call, incoming, weight, stride, padding, dilation, groups)
         else:
-            to_x = transposed(call, incoming, weight, stride, padding, dilation, groups, shape_of(x))
+            to_x = transposed(call, incoming, weight, shape_of(x), stride, padding, dilation, groups)
         to_x = g.reshape(to_x, sizes)
     if wanted[1]:
         # In a transposed convolution, the input and the incoming gradient exchange roles.
@@ -57,9 +58,7 @@ def native_batch_norm_backward(
     to_gamma = g.reduction_sum(incoming * centred, axes)
     scale = inverse if gamma is None else inverse * g.reshape(gamma, wide)
     if training:
-        count = 1
-        for axis in axes:
-            count *= shape_of(x)[axis]
+        count = math.prod(shape_of(x)[axis] for axis in axes)
         to_x = scale * (incoming - (to_beta + centred * to_gamma) * (1.0 / count))
     else:
         to_x = incoming * scale

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..._core import Tensor, float32
+from ..._core import Tensor
 from ._table import Call, aten, shape_of
 
 
 def _wide(call: Call, x: Tensor | None) -> Tensor | None:
-    return x if x is None or x.dtype.itemsize != 2 else call.g.cast(x, float32)
+    return None if x is None else call.in_float32(x)
 
 
 def _normalized(
@@ -104,9 +105,7 @@ def _batch(
     )
     flat_mean, flat_variance = g.reshape(mean, [-1]), g.reshape(variance, [-1])
     if running_mean is not None:
-        count = 1
-        for axis in axes:
-            count *= sizes[axis]
+        count = math.prod(sizes[axis] for axis in axes)
         unbiased = flat_variance * (count / max(count - 1, 1))
         running_mean = running_mean * (1.0 - momentum) + flat_mean * momentum
         running_variance = running_variance * (1.0 - momentum) + unbiased * momentum

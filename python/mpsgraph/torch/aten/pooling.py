@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from ..._core import Tensor
+from ...interchange import windows
 from ._table import Call, aten, composed, pair, shape_of
 
 Window = int | Sequence[int]
@@ -21,25 +23,19 @@ def _batched(call: Call, x: Tensor, count: int) -> Tensor:
     return x if len(sizes) == count + 2 else call.g.reshape(x, [1] * (count + 2 - len(sizes)) + sizes)
 
 
-def _where(kernel: Window, stride: Window, padding: Window, dilation: Window, count: int) -> dict[str, Any]:
-    """Return pooling arguments for the graph's methods. 3-D windows become 4-D windows with size 1 along the channel
-    axis.
-    """
+def _window(kernel: Window, stride: Window, padding: Window, dilation: Window, count: int) -> windows.Window:
     steps = kernel if isinstance(stride, (list, tuple)) and not stride else stride
-    pads = [(p, p) for p in pair(padding, count)]
-    found = [pair(kernel, count), pair(steps, count), pair(dilation, count)]
-    if count == 3:
-        found, pads = [[1, *each] for each in found], [(0, 0), *pads]
-    where = {"kernel": found[0], "strides": found[1], "dilations": found[2], "padding": pads}
-    return where | ({"data_layout": "NCHW"} if count == 2 else {})
+    pads = pair(padding, count)
+    return windows.Window(pair(kernel, count), pair(steps, count), pair(dilation, count), pads, pads)
 
 
 def _largest(
-    call: Call, x: Tensor, windows: tuple[Window, Window, Window, Window], ceil_mode: bool, count: int
-) -> Tensor:
-    method = call.g.max_pooling4d if count == 3 else call.g.max_pooling2d
-    found: Tensor = method(_batched(call, x, count), ceil_mode=ceil_mode, **_where(*windows, count))
-    return found
+    call: Call, x: Tensor, count: int, ceil_mode: bool, kernel: Window, stride: Window, padding: Window,
+    dilation: Window,
+) -> Tensor:  # fmt: skip
+    g, x = call.g, _batched(call, x, count)
+    window = _window(kernel, stride, padding, dilation, count)
+    return windows.pooled(call, x, window, g.max_pooling2d, g.max_pooling4d, ceil_mode=ceil_mode)  # type: ignore[no-any-return]
 
 
 @aten("max_pool2d", "max_pool3d")
@@ -48,7 +44,7 @@ def max_pool(
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
     count = 3 if "3d" in call.name else 2
-    return call.g.reshape(_largest(call, x, (kernel, stride, padding, dilation), ceil_mode, count), call.shape)
+    return _largest(call, x, count, ceil_mode, kernel, stride, padding, dilation)
 
 
 @aten("max_pool2d_with_indices", "max_pool3d_with_indices")
@@ -58,13 +54,13 @@ def max_pool_with_indices(
 ) -> list[Tensor | None]:  # fmt: skip
     count = 3 if "3d" in call.name else 2
     if not call.gives(1):
-        return [_largest(call, x, (kernel, stride, padding, dilation), ceil_mode, count), None]
-    g = call.g
-    method = g.max_pooling4d_return_indices if count == 3 else g.max_pooling2d_return_indices
-    return list(method(
-        _batched(call, x, count), ceil_mode=ceil_mode, **_where(kernel, stride, padding, dilation, count),
+        return [_largest(call, x, count, ceil_mode, kernel, stride, padding, dilation), None]
+    methods = (call.g.max_pooling2d_return_indices, call.g.max_pooling4d_return_indices)
+    window = _window(kernel, stride, padding, dilation, count)
+    return windows.pooled(  # type: ignore[no-any-return]
+        call, _batched(call, x, count), window, *methods, ceil_mode=ceil_mode,
         return_indices_mode=f"global_flatten_{count}d",
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 @aten("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
@@ -76,13 +72,10 @@ def max_pool_with_indices_backward(
 
     The first maximum of each window is located again, so the indices from the forward pass are not used.
     """
-    count = 3 if "3d" in call.name else 2
-    method = call.g.max_pooling4d_gradient if count == 3 else call.g.max_pooling2d_gradient
-    found = method(
-        _batched(call, incoming, count), _batched(call, x, count), ceil_mode=ceil_mode,
-        **_where(kernel, stride, padding, dilation, count),
-    )  # fmt: skip
-    return call.g.reshape(found, call.shape)
+    g, count = call.g, 3 if "3d" in call.name else 2
+    incoming, window = _batched(call, incoming, count), _window(kernel, stride, padding, dilation, count)
+    methods = (partial(method, incoming) for method in (g.max_pooling2d_gradient, g.max_pooling4d_gradient))
+    return windows.pooled(call, _batched(call, x, count), window, *methods, ceil_mode=ceil_mode)  # type: ignore[no-any-return]
 
 
 def averaged(
@@ -91,17 +84,17 @@ def averaged(
 ) -> Tensor:  # fmt: skip
     """Compute average pooling, with sums of windows that are divided by a number if there is a divisor."""
     g, x = call.g, _batched(call, x, count)
-    where = _where(kernel, stride, padding, 1, count)
-    method, pads = g.avg_pooling4d if count == 3 else g.avg_pooling2d, where["padding"]
+    window, methods = _window(kernel, stride, padding, 1, count), (call.g.avg_pooling2d, call.g.avg_pooling4d)
     if divisor is None:
-        with_zeros = bool(count_padding and any(low for low, _ in pads))
-        found = method(x, include_zero_pad_to_average=with_zeros, ceil_mode=ceil_mode, **where)
+        with_zeros = bool(count_padding and any(window.before))
+        found = windows.pooled(call, x, window, *methods, include_zero_pad_to_average=with_zeros, ceil_mode=ceil_mode)
     else:
         # Padding extends to the end of the last window, so that every average is one of a whole window.
-        axes = zip(pads[-count:], where["kernel"][-count:], where["strides"][-count:], shape_of(x)[-count:],
-                   list(sizes)[-count:], strict=True)  # fmt: skip
-        pads[-count:] = [(low, max((o - 1) * s + k - n - low, low)) for (low, _), k, s, n, o in axes]
-        found = method(x, include_zero_pad_to_average=True, **where) * (math.prod(where["kernel"]) / divisor)
+        inner, out = shape_of(x)[-count:], list(sizes)[-count:]
+        axes = zip(window.before, window.kernel, window.strides, inner, out, strict=True)
+        window.after = [max((o - 1) * s + k - n - low, low) for low, k, s, n, o in axes]
+        found = windows.pooled(call, x, window, *methods, include_zero_pad_to_average=True)
+        found = found * (math.prod(window.kernel) / divisor)
     return g.reshape(found, list(sizes))
 
 
@@ -111,7 +104,7 @@ def avg_pool(
     count_include_pad: bool = True, divisor_override: Any = None,
 ) -> Tensor:  # fmt: skip
     count = 3 if "3d" in call.name else 2
-    return averaged(call, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, call.shape, count)
+    return averaged(call, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, call.sizes, count)
 
 
 @aten("avg_pool2d_backward", "avg_pool3d_backward")
@@ -169,7 +162,7 @@ def _adaptive(call: Call, x: Tensor, out: Sequence[int]) -> Tensor:
       "_adaptive_avg_pool3d")  # fmt: skip
 def adaptive_avg_pool(call: Call, x: Tensor, size: Window) -> Tensor:
     count = int(call.name[-2])
-    return call.g.reshape(_adaptive(call, x, call.shape[-count:]), call.shape)
+    return call.g.reshape(_adaptive(call, x, call.sizes[-count:]), call.sizes)
 
 
 @aten("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")

@@ -41,15 +41,15 @@ def view_of(call: Call, x: Tensor, *_: Any) -> Tensor:
 
 @prims("collapse_view", "collapse", "split_dim", "squeeze", "empty_permuted")
 def reshaped(call: Call, x: Any, *_: Any, **__: Any) -> Tensor:
-    return call.g.reshape(x, call.shape) if isinstance(x, Tensor) else shapes.zeros(call)
+    return call.g.reshape(x, call.sizes) if isinstance(x, Tensor) else shapes.zeros(call)
 
 
 @prims("broadcast_in_dim")
 def broadcast_in_dim(call: Call, x: Tensor, shape: Sequence[int], places: Sequence[int]) -> Tensor:
-    sizes = [1] * len(call.shape)
+    sizes = [1] * len(call.sizes)
     for place, size in zip(places, shape_of(x), strict=True):
         sizes[place] = size
-    return call.g.broadcast_to(call.g.reshape(x, sizes), call.shape)
+    return call.g.broadcast_to(call.g.reshape(x, sizes), call.sizes)
 
 
 @prims("transpose")
@@ -109,7 +109,7 @@ def frexp(call: Call, x: Tensor) -> list[Tensor]:
 @prims("gcd")
 def gcd(call: Call, x: Tensor, y: Tensor) -> Tensor:
     g = call.g
-    x, y = (g.broadcast_to(g.absolute(call.cast(v, call.dtype)), call.shape) for v in (x, y))
+    x, y = (g.broadcast_to(g.absolute(call.cast(v, call.dtype)), call.sizes) for v in (x, y))
 
     def goes_on(a: Tensor, b: Tensor) -> tuple[Tensor, list[Tensor]]:
         flat = g.reshape(g.not_equal(b, 0), [-1])

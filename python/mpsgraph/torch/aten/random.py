@@ -31,15 +31,15 @@ def dropout(call: Call, x: Tensor, rate: float, training: bool) -> Tensor:
 
 @aten("rand", "rand_like")
 def rand(call: Call, *_: Any, **__: Any) -> Tensor:
-    return call.cast(call.g.random_uniform(call.shape), call.dtype)
+    return call.cast(call.g.random_uniform(call.sizes), call.dtype)
 
 
 @aten("randn", "randn_like")
 def randn(call: Call, *_: Any, **__: Any) -> Tensor:
-    return call.cast(call.g.random_normal(call.shape), call.dtype)
+    return call.cast(call.g.random_normal(call.sizes), call.dtype)
 
 
 @aten("bernoulli")
 def bernoulli(call: Call, x: Tensor, p: float | None = None, **_: Any) -> Tensor:
     share = x if p is None else float(p)
-    return call.cast(call.g.less_than(call.g.random_uniform(call.shape), share), call.dtype)
+    return call.cast(call.g.less_than(call.g.random_uniform(call.sizes), share), call.dtype)

@@ -136,7 +136,7 @@ def _enter(name: str, matrix: Matrix, aligned: bool) -> None:
         return [matrix(n, o, align, s) for n, o, s in zip(inner, out, scales, strict=True)]
 
     def forward(call: Call, x: Tensor, size: Any = None, *rest: Any) -> Tensor:
-        return _applied(call, x, matrices(call, shape_of(x)[-count:], call.shape[-count:], rest))
+        return _applied(call, x, matrices(call, shape_of(x)[-count:], call.sizes[-count:], rest))
 
     def backward(call: Call, incoming: Tensor, out: Any, sizes: Sequence[int], *rest: Any) -> Tensor:
         each = matrices(call, list(sizes)[-count:], shape_of(incoming)[-count:], rest)

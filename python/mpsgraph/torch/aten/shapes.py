@@ -20,11 +20,11 @@ from ._table import Call, aten, composed, dtype_of, prims, shape_of
 def view(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
     dtype = dtype_of(call.result.dtype)
     if dtype == x.dtype:
-        return call.g.reshape(x, call.shape)
+        return call.g.reshape(x, call.sizes)
     ratio = dtype.itemsize // x.dtype.itemsize
     if not shape_of(x) or ratio < 2:
         return call.g.reinterpret_cast(x, dtype)
-    return call.g.reshape(call.g.reinterpret_cast(x, dtype), call.shape)
+    return call.g.reshape(call.g.reinterpret_cast(x, dtype), call.sizes)
 
 
 @aten("unsqueeze", "squeeze", "squeeze_copy", "unsqueeze_copy", "expand", "expand_copy", "expand_as", "broadcast_to")
@@ -40,7 +40,7 @@ def broadcast_tensors(call: Call, tensors: Sequence[Tensor]) -> list[Tensor]:
 @aten("permute", "permute_copy")
 def permute(call: Call, x: Tensor, order: Sequence[int]) -> Tensor:
     rank = len(shape_of(x))
-    return call.g.transpose(x, [call.axis(axis, rank) for axis in order])
+    return call.g.transpose(x, [axis % max(rank, 1) for axis in order])
 
 
 @aten("transpose", "transpose_copy", "swapaxes")
@@ -64,7 +64,7 @@ Ranges = tuple[list[int], list[int], list[int]]
 
 def _range(call: Call, sizes: Sequence[int], axis: int, start: Any, end: Any, step: int) -> Ranges:
     """Return a slice along one axis as starts, ends and strides for all axes. The other axes are kept whole."""
-    axis = call.axis(axis, len(sizes))
+    axis %= max(len(sizes), 1)
     begin, stop, _ = slice(start, end, 1).indices(sizes[axis])
     starts, ends, strides = [0] * len(sizes), list(sizes), [1] * len(sizes)
     starts[axis], ends[axis], strides[axis] = begin, max(begin, stop), step
@@ -81,7 +81,7 @@ def slice_(call: Call, x: Tensor, axis: int = 0, start: Any = None, end: Any = N
 
 def _position(call: Call, sizes: Sequence[int], axis: int, index: int) -> tuple[list[int], Ranges]:
     """Return the shape and the slice (starts, ends and strides) of the elements at one index of an axis."""
-    axis = call.axis(axis, len(sizes))
+    axis %= max(len(sizes), 1)
     first = index % sizes[axis]
     shape = [1 if i == axis else size for i, size in enumerate(sizes)]
     return shape, _range(call, sizes, axis, first, first + 1, 1)
@@ -156,7 +156,7 @@ def stack(call: Call, tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 @aten("flip")
 def flip(call: Call, x: Tensor, axes: Sequence[int]) -> Tensor:
     rank = len(shape_of(x))
-    turned = {call.axis(axis, rank) for axis in axes}
+    turned = {axis % max(rank, 1) for axis in axes}
     if not rank or not turned:
         return x
     return x[tuple(slice(None, None, -1 if axis in turned else None) for axis in range(rank))]
@@ -185,7 +185,7 @@ def constant_pad(call: Call, x: Tensor, pads: Sequence[int], value: float = 0) -
 
 def filled(call: Call, value: Any) -> Tensor:
     """Return a constant with the shape and dtype of the call's result, filled with a value."""
-    return call.constant(value, call.dtype, call.shape)
+    return call.constant(value, call.dtype, call.sizes)
 
 
 @aten("full", "full_like", "new_full")
@@ -237,7 +237,7 @@ def as_strided(
 ) -> Tensor:
     begin = call.arguments[0].storage_offset() if offset is None else offset
     places = _places(call, sizes, strides, begin)
-    return call.g.reshape(call.g.gather(call.g.reshape(x, [-1]), call.g.constant(places), 0), call.shape)
+    return call.g.reshape(call.g.gather(call.g.reshape(x, [-1]), call.g.constant(places), 0), call.sizes)
 
 
 @prims("as_strided_scatter")
@@ -246,13 +246,13 @@ def as_strided_scatter(
 ) -> Tensor:
     g, places = call.g, _places(call, sizes, strides, offset or 0)
     flat = g.scatter(g.reshape(source, [-1]), g.constant(places), 0, "set", data=g.reshape(x, [-1]))
-    return g.reshape(flat, call.shape)
+    return g.reshape(flat, call.sizes)
 
 
 @aten("arange")
 def arange(call: Call, *bounds: Any, **_: Any) -> Tensor:
     start, step = (bounds[0] if len(bounds) > 1 else 0), (bounds[2] if len(bounds) > 2 else 1)
-    values = start + step * np.arange(call.shape[0])
+    values = start + step * np.arange(call.sizes[0])
     return call.g.constant(values.astype(call.dtype.numpy))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..._checks import checked
 from ...errors import GraphError
-from ..trainer_type import Trainer
+from ..roles import Trains
 
 
 class Callback:
@@ -55,14 +55,14 @@ class Callback:
             state: Result of `state_dict`, in which tuples have become lists.
         """
 
-    def on_fit_begin(self, trainer: Trainer) -> None:
+    def on_fit_begin(self, trainer: Trains) -> None:
         """Called before the first epoch of a fit.
 
         Args:
             trainer: The trainer.
         """
 
-    def on_epoch_begin(self, trainer: Trainer, epoch: int) -> None:
+    def on_epoch_begin(self, trainer: Trains, epoch: int) -> None:
         """Called before the first step of an epoch.
 
         Args:
@@ -70,7 +70,7 @@ class Callback:
             epoch: Index of the epoch, counted from 0 over all fits of the trainer.
         """
 
-    def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
+    def on_step_end(self, trainer: Trains, step: int, values: Mapping[str, float]) -> None:
         """Called when the values of a step are available.
 
         Args:
@@ -79,7 +79,7 @@ class Callback:
             values: Dict of the step's loss and metrics, keyed by name.
         """
 
-    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+    def on_epoch_end(self, trainer: Trains, epoch: int, values: Mapping[str, float]) -> None:
         """Called after an epoch and its validation.
 
         Args:
@@ -88,7 +88,7 @@ class Callback:
             values: Dict of means over the steps of the epoch and of validation results, keyed by name.
         """
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Trains) -> None:
         """Called after the last epoch, also if an error ends the fit.
 
         Args:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..._checks import Size, checked
 from ...errors import GraphError
-from ..trainer_type import Trainer
+from ..roles import SavesWithoutFrozen, Trains
 from .callback import Callback, Watching
 
 
@@ -47,7 +47,7 @@ class BestCheckpoint(Watching):
         super().__init__(monitor, mode)
         self.path = os.fspath(path)
 
-    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+    def on_epoch_end(self, trainer: Trains, epoch: int, values: Mapping[str, float]) -> None:
         value = self.value_of(values)
         if self.improves(value):
             trainer.save(self.path.format(epoch=epoch, value=value))
@@ -109,17 +109,20 @@ class PeriodicCheckpoint(Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._written = list(state["written"])
 
-    def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
+    def on_step_end(self, trainer: Trains, step: int, values: Mapping[str, float]) -> None:
         if self.every_steps and step % self.every_steps == 0:
             self._save(trainer, trainer.history.epoch)
 
-    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+    def on_epoch_end(self, trainer: Trains, epoch: int, values: Mapping[str, float]) -> None:
         if self.every_epochs and (epoch + 1) % self.every_epochs == 0:
             self._save(trainer, epoch)
 
-    def _save(self, trainer: Trainer, epoch: int) -> None:
+    def _save(self, trainer: Trains, epoch: int) -> None:
         path = self.path.format(step=trainer.step, epoch=epoch)
         self._written = [*(p for p in self._written if p != path), path]
-        trainer.save(path, frozen=self.frozen)
+        if self.frozen:
+            trainer.save(path)
+        else:  # A package cannot leave frozen parameters out, so the trainer is a Trainer.
+            cast("SavesWithoutFrozen", trainer).save(path, frozen=False)
         while self.keep is not None and len(self._written) > self.keep:
             Path(self._written.pop(0)).unlink(missing_ok=True)

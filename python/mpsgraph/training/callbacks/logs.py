@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._checks import checked
 from ..._optional import require
-from ..trainer_type import Trainer
+from ..roles import Trains
 from .callback import Callback
 
 
@@ -50,14 +50,14 @@ class CSVLog(Callback):
         self._rows = [dict(row) for row in state["rows"]]
         self._write()
 
-    def on_fit_begin(self, trainer: Trainer) -> None:
+    def on_fit_begin(self, trainer: Trains) -> None:
         self._rows = []
         if self.append and os.path.exists(self.path):
             with open(self.path, newline="") as file:
                 self._rows = list(csv.DictReader(file))
         self._write()
 
-    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+    def on_epoch_end(self, trainer: Trains, epoch: int, values: Mapping[str, float]) -> None:
         row = {"epoch": epoch, "step": trainer.step, "learning_rate": trainer.learning_rate}
         self._rows.append(row | dict(values))
         self._write()
@@ -98,22 +98,22 @@ class TensorBoard(Callback):
         self.folder, self.every = os.fspath(folder), every
         self._writer: Any = None
 
-    def on_fit_begin(self, trainer: Trainer) -> None:
+    def on_fit_begin(self, trainer: Trains) -> None:
         self._writer = _writer(self.folder, trainer.step)
 
-    def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
+    def on_step_end(self, trainer: Trains, step: int, values: Mapping[str, float]) -> None:
         if step % self.every == 0:
             for name, value in values.items():
                 self._writer.add_scalar(f"train/{name}", value, step)
 
-    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+    def on_epoch_end(self, trainer: Trains, epoch: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
             tag = f"validation/{name[4:]}" if name.startswith("val_") else f"epoch/{name}"
             self._writer.add_scalar(tag, value, trainer.step)
         self._writer.add_scalar("learning_rate", trainer.learning_rate, trainer.step)
         self._writer.flush()
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Trains) -> None:
         if self._writer is not None:
             self._writer.close()
             self._writer = None

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from numbers import Number
 from typing import Any
 
-from ..trainer_type import Trainer
+from ..roles import Trains
 from .callback import Callback
 
 
@@ -41,11 +41,11 @@ class ProgressBar(Callback):
         self._began = 0.0
         self._last: Mapping[str, float] = {}
 
-    def on_fit_begin(self, trainer: Trainer) -> None:
+    def on_fit_begin(self, trainer: Trains) -> None:
         self._first, self._made, self._all = trainer.history.epoch, 0, 0
         self._began = time.perf_counter()
 
-    def on_epoch_begin(self, trainer: Trainer, epoch: int) -> None:
+    def on_epoch_begin(self, trainer: Trains, epoch: int) -> None:
         self._made, self._began = 0, time.perf_counter()
         if _has_bars():
             from tqdm.auto import tqdm
@@ -54,18 +54,18 @@ class ProgressBar(Callback):
             length = self.steps if left is None else left if self.steps is None else min(self.steps, left)
             self._bar = tqdm(total=length, unit="step", leave=False, desc=self._name(epoch))
 
-    def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
+    def on_step_end(self, trainer: Trains, step: int, values: Mapping[str, float]) -> None:
         self._made, self._all, self._last = self._made + 1, self._all + 1, values
         if self._bar is not None:
             self._bar.update()
             self._bar.set_postfix({name: _number(value) for name, value in values.items()}, refresh=False)
 
-    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+    def on_epoch_end(self, trainer: Trains, epoch: int, values: Mapping[str, float]) -> None:
         self._close()
         self._print(self._name(epoch), values)
         self._made = 0
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Trains) -> None:
         self._close()
         if self._made:  # The fit ended within an epoch.
             self._print(f"{self._name(trainer.history.epoch)}, not completed", self._last)

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any, Literal
 
 from ..._checks import NotNegative, Share, Size, checked
-from ..trainer_type import Trainer
+from ..roles import Trains
 from .callback import Callback, Watching
 
 
@@ -69,28 +69,28 @@ class EarlyStopping(Watching):
         if self.restore_best_weights:
             self._weights, self._averages = state["weights"], state.get("averages", {})
 
-    def on_fit_begin(self, trainer: Trainer) -> None:
+    def on_fit_begin(self, trainer: Trains) -> None:
         self._forget()
 
-    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+    def on_epoch_end(self, trainer: Trains, epoch: int, values: Mapping[str, float]) -> None:
         if self.improves(self.value_of(values)):
             self.waited = 0
             if self.restore_best_weights:
-                self._averages = trainer._average_values() if trainer._has_averages else {}
+                self._averages = trainer.state.average_values()
                 # Validation uses the moving averages of the weights.
                 measured = bool(self._averages) and self.monitor.startswith("val_")
-                with trainer.averaged_weights() if measured else nullcontext():
+                with trainer.state.averages_in_place() if measured else nullcontext():
                     self._weights = trainer.weights()
             return
         self.waited += 1
         if self.waited >= self.patience:
             trainer.stop(f"{self.monitor} has not improved for {self.patience} epochs")
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Trains) -> None:
         if self._weights is not None:
             trainer.wait()
             trainer.set_weights(self._weights)
-            trainer._set_average_values(self._averages)
+            trainer.state.set_average_values(self._averages)
         if self.waited >= self.patience:
             self._forget()
 
@@ -146,7 +146,7 @@ class ReduceRateOnPlateau(Watching):
         super().load_state_dict(state)
         self.waited, self.cooling = state["waited"], state["cooling"]
 
-    def on_epoch_end(self, trainer: Trainer, epoch: int, values: Mapping[str, float]) -> None:
+    def on_epoch_end(self, trainer: Trains, epoch: int, values: Mapping[str, float]) -> None:
         better = self.improves(self.value_of(values))
         if self.cooling > 0:
             self.cooling -= 1
@@ -173,7 +173,7 @@ class TerminateOnNaN(Callback):
         'the loss of step 1 is nan'
     """
 
-    def on_step_end(self, trainer: Trainer, step: int, values: Mapping[str, float]) -> None:
+    def on_step_end(self, trainer: Trains, step: int, values: Mapping[str, float]) -> None:
         loss = values.get("loss", 0.0)
         if not math.isfinite(loss) and trainer.stopped is None:
             trainer.stop(f"the loss of step {step} is {loss}")
