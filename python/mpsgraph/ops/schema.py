@@ -272,7 +272,7 @@ class Plan:
         self.name = self._index["name"]
         self._defaults = [p.default for p in parameters]
         self._required = max((i + 1 for i, p in enumerate(parameters) if p.default is _REQUIRED), default=0)
-        self._checks = [Check(p.name, p.annotation, schema, None) for p in parameters]
+        self._checks = [Check(p.name, p.annotation, schema) for p in parameters]
         self._positional = sum(not p.by_name for p in parameters)
 
     @functools.cached_property
