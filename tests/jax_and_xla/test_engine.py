@@ -76,7 +76,7 @@ def test_training_with_sharded_weights_matches_cpu(on_cpu):
     )
     engine.shardings = {"5.weight*": parts(None, "model")}
     made, losses = trained(engine=engine)
-    value = made._on_engine._values["5.weight"]
+    value = made.builder.engine._values["5.weight"]
     assert not value.is_fully_replicated, "the weight must be sharded"
     assert_alike(made, losses, on_cpu)
 
@@ -181,7 +181,7 @@ def attention_losses(causal: bool, shared: bool, **options: object) -> tuple[lis
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_that_stays_whole_trains_like_composed_attention_and_the_cpu_device(causal, shared):
     whole, made = attention_losses(causal, shared, engine=mg.jax.Engine(attention="xla"))
-    (prepared,) = made._on_engine._prepared.values()
+    (prepared,) = made.builder.engine._prepared.values()
     kinds = [operation.kind for operation in prepared.program.operations]
     assert kinds.count("scaled_dot_product_attention") == kinds.count("scaled_dot_product_attention_gradient") == 1
     composed, _ = attention_losses(causal, shared, engine=mg.jax.Engine(attention="composed"))
@@ -199,7 +199,7 @@ def test_attention_is_not_cudnns_without_a_gpu_and_unknown_kinds_raise():
 
 def test_backward_pass_computes_gelu_again_instead_of_storing_it_in_float32():
     _, made = attention_losses(True, False, engine=mg.jax.Engine())
-    (prepared,) = made._on_engine._prepared.values()
+    (prepared,) = made.builder.engine._prepared.values()
     kinds = [operation.kind for operation in prepared.program.operations]
     arguments = prepared.arguments([np.float32(1e-2), np.zeros((4, 12, 16), np.float32), np.zeros((4, 12), np.int32)])
     text = str(prepared.step.trace(*arguments).jaxpr)
@@ -228,7 +228,7 @@ def test_batches_on_the_device_train_like_batches_on_the_host(on_cpu, count):
     inputs, labels = engine.on_device((X, Y))
     assert (inputs.shape, inputs.dtype, len(labels)) == (X.shape, X.dtype, len(Y))
     assert_alike(made, [float(made.train_step(inputs, labels)) for _ in range(STEPS)], on_cpu)
-    there = made._on_engine._prepared
+    there = made.builder.engine._prepared
     assert len(there) == 1, "the same step must serve both"
     with pytest.raises(mg.Error):
         trainer().train_step(inputs, labels)
