@@ -184,7 +184,7 @@ py::object to_object(const Shape& shape);
 TensorType to_tensor_type(py::handle object);  // Accepts a pair (dtype, shape).
 py::tuple to_object(const TensorType& type);
 // Converts the attributes of an operation of the given kind.
-Attributes to_attributes(std::string_view kind, const py::dict& values);
+Attributes to_attributes(Kind kind, const py::dict& values);
 Attributes to_attributes(std::string_view kind, const std::vector<AttributeSpec>& specs, const py::dict& values);
 py::object to_object(const Attribute& attribute);
 

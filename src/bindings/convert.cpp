@@ -245,7 +245,7 @@ static Attributes to_custom_attributes(const OperationDefinition& definition, co
   return result;
 }
 
-Attributes to_attributes(std::string_view kind, const py::dict& values) {
+Attributes to_attributes(Kind kind, const py::dict& values) {
   const OperationDefinition& definition = definition_of(kind);
   if (!definition.complete || !values.contains("operation")) return to_attributes(kind, definition.attributes, values);
   return to_custom_attributes(definition, values);

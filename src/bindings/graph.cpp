@@ -114,11 +114,12 @@ Autocast* autocast_of(const GraphObject& self, const GivenAutocast& given) {
   return &autocast;
 }
 
-OperationObject create(const GraphObject& self, const std::string& kind, const Sequence<Tensor>& inputs,
+OperationObject create(const GraphObject& self, const std::string& kind_name, const Sequence<Tensor>& inputs,
                        const py::dict& attributes, const std::optional<std::string>& name,
                        const Sequence<BlockHandle>& blocks, const GivenAutocast& given_autocast) {
   count_nodes();
   Autocast* const autocast = autocast_of(self, given_autocast);
+  const Kind kind = kind_named(kind_name);
   auto operands = to_tensors(inputs, kind);
   auto converted = to_attributes(kind, attributes);
   std::vector<BlockHandle*> handles;
@@ -139,11 +140,12 @@ OperationObject create(const GraphObject& self, const std::string& kind, const S
                             : self->create(kind, std::move(operands), std::move(converted), given, std::move(owned)));
 }
 
-TensorObject create_tensor(const GraphObject& self, const std::string& kind, const Sequence<Tensor>& inputs,
+TensorObject create_tensor(const GraphObject& self, const std::string& kind_name, const Sequence<Tensor>& inputs,
                            const py::dict& attributes, const std::optional<std::string>& name,
                            const GivenAutocast& given_autocast) {
   count_nodes();
   Autocast* const autocast = autocast_of(self, given_autocast);
+  const Kind kind = kind_named(kind_name);
   auto operands = to_tensors(inputs, kind);
   auto converted = to_attributes(kind, attributes);
   const std::string given = name.value_or("");
@@ -362,7 +364,7 @@ void define_graph(py::module_& module) {
       .def("__repr__", [](const Tensor& self) { return described(self); });
 
   operation.def_property_readonly("name", [](const Operation& self) { return self.name; })
-      .def_property_readonly("kind", [](const Operation& self) { return std::string(self.kind()); })
+      .def_property_readonly("kind", [](const Operation& self) { return self.kind().name(); })
       .def_property_readonly("family", [](const Operation& self) { return std::string(self.definition->family); })
       .def_property_readonly(
           "id", [](const Operation& self) { return self.id; },

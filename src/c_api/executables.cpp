@@ -50,7 +50,7 @@ void give_results(const std::vector<NDArray>& arrays, mpsgraph_array* results) {
 namespace {
 
 struct ExecutionObject : Object {
-  static constexpr Kind its_kind = Kind::execution;
+  static constexpr HandleKind its_kind = HandleKind::execution;
   explicit ExecutionObject(std::shared_ptr<ExecutableObject> of) : Object(its_kind), of(std::move(of)) {}
   const std::shared_ptr<ExecutableObject> of;
   std::shared_ptr<runtime::Execution> execution;

@@ -41,7 +41,7 @@ thread_local std::string last_message;
 
 }  // namespace
 
-std::string_view name(Kind kind) {
+std::string_view name(HandleKind kind) {
   constexpr std::string_view names[] = {"device",     "array",     "graph", "tensor",         "operation", "attributes",
                                         "executable", "execution", "queue", "command buffer", "event",     "trainer"};
   return names[static_cast<size_t>(kind)];
@@ -55,7 +55,7 @@ void* give(std::shared_ptr<Object> object, Ownership ownership) {
   return reinterpret_cast<void*>(all.last);
 }
 
-std::shared_ptr<Object> find(void* handle, Kind kind) {
+std::shared_ptr<Object> find(void* handle, HandleKind kind) {
   if (!handle) throw Failure(MPSGRAPH_INVALID_HANDLE, cat("the ", name(kind), " handle must not be NULL"));
   Registry& all = registry();
   const std::shared_lock lock(all.mutex);

@@ -26,7 +26,7 @@ struct Failure : Error {
   mpsgraph_status status;
 };
 
-enum class Kind : uint8_t {
+enum class HandleKind : uint8_t {
   device,
   array,
   graph,
@@ -40,21 +40,22 @@ enum class Kind : uint8_t {
   event,
   trainer
 };
-std::string_view name(Kind kind);
+std::string_view name(HandleKind kind);
 
 struct Object {
-  explicit Object(Kind kind) : kind(kind) {}
+  explicit Object(HandleKind kind) : kind(kind) {}
   virtual ~Object() = default;
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
-  const Kind kind;
+  const HandleKind kind;
 };
 
 // A counted handle lives until release() has been called once for give() and once for each retain(). A handle with
 // ownership `of_graph` lives until the graph that owns its object calls forget().
 enum class Ownership { counted, of_graph };
 void* give(std::shared_ptr<Object> object, Ownership ownership = Ownership::counted);
-std::shared_ptr<Object> find(void* handle, Kind kind);  // throws Failure if the handle is invalid or of another kind
+std::shared_ptr<Object> find(void* handle,
+                             HandleKind kind);  // throws Failure if the handle is invalid or of another kind
 void retain(void* handle);
 void release(void* handle);
 void forget(void* handle) noexcept;  // removes a handle regardless of its reference count

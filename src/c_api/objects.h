@@ -19,20 +19,20 @@
 namespace mpsgraph::c_api {
 
 struct DeviceObject : Object {
-  static constexpr Kind its_kind = Kind::device;
+  static constexpr HandleKind its_kind = HandleKind::device;
   explicit DeviceObject(runtime::Device& device) : Object(its_kind), device(device) {}
   runtime::Device& device;
 };
 
 struct ArrayObject : Object {
-  static constexpr Kind its_kind = Kind::array;
+  static constexpr HandleKind its_kind = HandleKind::array;
   explicit ArrayObject(runtime::NDArray array) : Object(its_kind), array(std::move(array)) {}
   const runtime::NDArray array;
 };
 
 // A graph on a device, with the names that the application uses. `mutex` protects building, compilation, and the names.
 struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
-  static constexpr Kind its_kind = Kind::graph;
+  static constexpr HandleKind its_kind = HandleKind::graph;
   GraphObject(runtime::PackageContents contents, runtime::Device& device);
   ~GraphObject() override;
 
@@ -60,7 +60,7 @@ struct GraphObject : Object, std::enable_shared_from_this<GraphObject> {
 };
 
 struct TensorObject : Object {
-  static constexpr Kind its_kind = Kind::tensor;
+  static constexpr HandleKind its_kind = HandleKind::tensor;
   TensorObject(std::weak_ptr<GraphObject> graph, Tensor* tensor)
       : Object(its_kind), graph(std::move(graph)), tensor(tensor) {}
   const std::weak_ptr<GraphObject> graph;
@@ -68,7 +68,7 @@ struct TensorObject : Object {
 };
 
 struct OperationObject : Object {
-  static constexpr Kind its_kind = Kind::operation;
+  static constexpr HandleKind its_kind = HandleKind::operation;
   OperationObject(std::weak_ptr<GraphObject> graph, Operation* operation)
       : Object(its_kind), graph(std::move(graph)), operation(operation) {}
   const std::weak_ptr<GraphObject> graph;
@@ -85,7 +85,7 @@ std::shared_ptr<GraphObject> graph_of(const Part& part) {
 }
 
 struct ExecutableObject : Object {
-  static constexpr Kind its_kind = Kind::executable;
+  static constexpr HandleKind its_kind = HandleKind::executable;
   ExecutableObject(std::shared_ptr<GraphObject> graph, std::shared_ptr<runtime::Executable> executable)
       : Object(its_kind), graph(std::move(graph)), executable(std::move(executable)) {}
   const std::shared_ptr<GraphObject> graph;
@@ -93,7 +93,7 @@ struct ExecutableObject : Object {
 };
 
 struct QueueObject : Object {
-  static constexpr Kind its_kind = Kind::queue;
+  static constexpr HandleKind its_kind = HandleKind::queue;
   explicit QueueObject(std::shared_ptr<runtime::CommandQueue> queue) : Object(its_kind), queue(std::move(queue)) {}
   const std::shared_ptr<runtime::CommandQueue> queue;
 };

@@ -11,7 +11,7 @@ using namespace mpsgraph::c_api;
 namespace {
 
 struct AttributesObject : Object {
-  static constexpr Kind its_kind = Kind::attributes;
+  static constexpr HandleKind its_kind = HandleKind::attributes;
   AttributesObject() : Object(its_kind) {}
   std::mutex mutex;
   Attributes attributes;
@@ -25,7 +25,7 @@ Operation* create(GraphObject& graph, const char* kind, const mpsgraph_tensor* i
     const std::lock_guard lock(held->mutex);
     given = held->attributes;
   }
-  Operation* made = graph.contents.graph->create(kind, graph.tensors(inputs, input_count), std::move(given),
+  Operation* made = graph.contents.graph->create(kind_named(kind), graph.tensors(inputs, input_count), std::move(given),
                                                  name ? std::string_view(name) : std::string_view(), std::move(blocks));
   if (made->is("variable")) graph.contents.trainable.push_back(made->output());
   return made;
@@ -84,7 +84,7 @@ mpsgraph_status mpsgraph_graph_add(mpsgraph_graph graph, const char* kind, const
     required(kind, "kind");
     const auto held = object<GraphObject>(graph);
     const std::lock_guard lock(held->mutex);
-    if (definition_of(kind).has_effect)
+    if (definition_of(kind_named(kind)).has_effect)
       throw GraphError(cat("[", kind, "] has no result; create it with mpsgraph_operation_create"));
     Operation* made = create(*held, kind, inputs, input_count, attributes, name);
     if (const size_t count = made->outputs.size(); count != 1) {
@@ -233,7 +233,8 @@ mpsgraph_status mpsgraph_operation_kind_at(size_t index, char* buffer, size_t ca
 }
 
 mpsgraph_status mpsgraph_operation_description(const char* kind, char* buffer, size_t capacity, size_t* length) {
-  return guarded([&] { write_text(describe(definition_of(required(kind, "kind"))), buffer, capacity, length); });
+  return guarded(
+      [&] { write_text(describe(definition_of(kind_named(required(kind, "kind")))), buffer, capacity, length); });
 }
 
 mpsgraph_status mpsgraph_attributes_create(mpsgraph_attributes* attributes) {

@@ -8,7 +8,7 @@ using namespace mpsgraph::c_api;
 namespace {
 
 struct CommandBufferObject : Object {
-  static constexpr Kind its_kind = Kind::command_buffer;
+  static constexpr HandleKind its_kind = HandleKind::command_buffer;
   explicit CommandBufferObject(std::shared_ptr<runtime::CommandBuffer> buffer)
       : Object(its_kind), buffer(std::move(buffer)) {}
   std::mutex mutex;  // protects the command buffer, which only one thread may encode at a time
@@ -16,7 +16,7 @@ struct CommandBufferObject : Object {
 };
 
 struct EventObject : Object {
-  static constexpr Kind its_kind = Kind::event;
+  static constexpr HandleKind its_kind = HandleKind::event;
   EventObject() : Object(its_kind), event(std::make_shared<runtime::SharedEvent>()) {}
   const std::shared_ptr<runtime::SharedEvent> event;
 };

@@ -17,7 +17,7 @@ namespace {
 
 // A trainer. `mutex` serializes training steps and the functions that must not run during a step.
 struct TrainerObject : Object {
-  static constexpr Kind its_kind = Kind::trainer;
+  static constexpr HandleKind its_kind = HandleKind::trainer;
   TrainerObject(std::shared_ptr<GraphObject> graph, NamedTensors feeds, Tensor* loss, std::vector<Operation*> updates)
       : Object(its_kind), graph(std::move(graph)), feeds(std::move(feeds)), loss(loss), updates(std::move(updates)) {}
   explicit TrainerObject(std::shared_ptr<GraphObject> of_package) : Object(its_kind), graph(std::move(of_package)) {

@@ -44,15 +44,12 @@ struct Linear {
   std::vector<int64_t> place;
 
   static std::optional<Linear> of(const Operation& operation) {
-    static constexpr std::string_view forward[] = {"convolution2d", "convolution3d", "depthwise_convolution2d",
-                                                   "depthwise_convolution3d"};
-    static constexpr std::string_view transposed[] = {"convolution2d_data_gradient", "convolution3d_data_gradient",
-                                                      "convolution_transpose2d"};
-    const auto is_one_of = [&](const auto& kinds) {
-      return std::find(std::begin(kinds), std::end(kinds), operation.kind()) != std::end(kinds);
-    };
-    const bool back = is_one_of(transposed), product = operation.is("matrix_multiplication");
-    if (!back && !product && !is_one_of(forward)) return {};
+    const bool product = operation.is("matrix_multiplication"),
+               forward = operation.is(
+                   {"convolution2d", "convolution3d", "depthwise_convolution2d", "depthwise_convolution3d"});
+    const bool back =
+        operation.is({"convolution2d_data_gradient", "convolution3d_data_gradient", "convolution_transpose2d"});
+    if (!back && !product && !forward) return {};
     const TensorType& type = operation.output()->type;
     if (!constant_of(operation.input(1)) || !is_float(type.dtype) || !type.shape.ranked()) return {};
     const Dims& weights = operation.input(1)->type.shape.dims();
@@ -142,7 +139,7 @@ struct Chain {
     scales = true;
     for (size_t i = 0; i < by.size(); ++i) scale[i] *= by[i], shift[i] *= by[i];
   }
-  bool binary(std::string_view kind, bool first, const Values& other) {
+  bool binary(Kind kind, bool first, const Values& other) {
     if (kind == "multiplication") return multiply(other), true;
     if (kind == "division" && first) {
       Values inverse(other.size());

@@ -51,10 +51,6 @@ Ints to_second(size_t rank) {
   return permutation;
 }
 
-bool one_of(std::string_view kind, std::initializer_list<std::string_view> kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
 bool has_rank(const Tensor* tensor, int from, int to) {
   return tensor->type.shape.known() && tensor->type.shape.rank() >= from && tensor->type.shape.rank() <= to;
 }
@@ -67,31 +63,35 @@ bool has_channels_second(const Operation& operation) {
   return layout && operation.attributes.string("data_layout") == "NCHW";
 }
 
+bool is_weights_gradient(const Operation& operation) {
+  return operation.is({"convolution2d_weights_gradient", "convolution3d_weights_gradient",
+                       "depthwise_convolution2d_weights_gradient", "convolution_transpose2d_weights_gradient",
+                       "depthwise_convolution3d_weights_gradient"});
+}
+
 bool is_image_convolution(const Operation& operation) {
   if (!operation.attributes.has("data_layout")) return false;
   const DType dtype = operation.output()->dtype();
   if (operation.attributes.string("data_layout") == "NCDHW")
     return dtype == DType::float32 &&
-           one_of(operation.kind(), {"convolution3d", "convolution3d_data_gradient", "convolution3d_weights_gradient"});
+           operation.is({"convolution3d", "convolution3d_data_gradient", "convolution3d_weights_gradient"});
   if (!has_channels_second(operation) ||
-      !one_of(operation.kind(), {"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient",
-                                 "convolution_transpose2d", "depthwise_convolution2d",
-                                 "depthwise_convolution2d_data_gradient", "depthwise_convolution2d_weights_gradient"}))
+      !operation.is({"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient",
+                     "convolution_transpose2d", "depthwise_convolution2d", "depthwise_convolution2d_data_gradient",
+                     "depthwise_convolution2d_weights_gradient"}))
     return false;
   return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16;
 }
 
 bool is_image_pooling(const Operation& operation) {
-  return has_channels_second(operation) &&
-         one_of(operation.kind(), {"max_pooling2d", "avg_pooling2d", "max_pooling2d_gradient", "avg_pooling2d_gradient",
-                                   "max_pooling2d_at_maxima"});
+  return has_channels_second(operation) && operation.is({"max_pooling2d", "avg_pooling2d", "max_pooling2d_gradient",
+                                                         "avg_pooling2d_gradient", "max_pooling2d_at_maxima"});
 }
 
 // Whether the operation is a pooling whose windows extend over the channel axis and the three spatial axes.
 bool is_volume_pooling(const Operation& operation) {
-  return has_rank(operation.output(), 5, 5) &&
-         one_of(operation.kind(), {"max_pooling4d", "avg_pooling4d", "max_pooling4d_gradient", "avg_pooling4d_gradient",
-                                   "max_pooling4d_at_maxima"});
+  return has_rank(operation.output(), 5, 5) && operation.is({"max_pooling4d", "avg_pooling4d", "max_pooling4d_gradient",
+                                                             "avg_pooling4d_gradient", "max_pooling4d_at_maxima"});
 }
 
 // Whether the operation resizes the two spatial axes of an NCHW image. A resize without a layout covers all axes.
@@ -104,7 +104,8 @@ bool is_image_resize(const Operation& operation) {
 // pooling, the transposes are not worthwhile.
 bool is_wide_pooling(const Operation& operation) {
   constexpr int64_t enough = 8;
-  if (!is_image_pooling(operation) || !operation.kind().starts_with("max") || !is_image(operation.output()))
+  if (!is_image_pooling(operation) || operation.is({"avg_pooling2d", "avg_pooling2d_gradient"}) ||
+      !is_image(operation.output()))
     return false;
   const DType dtype = operation.output()->dtype();
   return (dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16) &&
@@ -113,7 +114,7 @@ bool is_wide_pooling(const Operation& operation) {
 
 // Whether the operation is a quantization or dequantization with the same scale for all channels.
 bool rounds_alike(const Operation& operation) {
-  return one_of(operation.kind(), {"quantize", "dequantize"}) &&
+  return operation.is({"quantize", "dequantize"}) &&
          std::all_of(operation.inputs.begin() + 1, operation.inputs.end(),
                      [](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == 0; });
 }
@@ -129,7 +130,7 @@ Ints turned(const Ints& of_axes) {
 
 // Whether the operation converts between a signal and an image with a single row.
 bool is_along_rows(const Operation& operation) {
-  if (!one_of(operation.kind(), {"expand_dims", "squeeze"}) || operation.inputs.size() != 1) return false;
+  if (!operation.is({"expand_dims", "squeeze"}) || operation.inputs.size() != 1) return false;
   const Tensor* image = operation.is("squeeze") ? operation.input(0) : operation.output();
   const Ints& axes = operation.attributes.integers("axes");
   return is_image(image) && axes.size() == 1 && ops::wrap_axis(axes[0], 4) == 2;
@@ -173,7 +174,7 @@ class ChannelsLast {
  private:
   // Whether a result changes its layout. The gradient of weights does not, because the weights keep their layout.
   static bool turns(const Operation& operation, size_t result) {
-    return may_turn(operation.output(result)) && !operation.kind().ends_with("weights_gradient");
+    return may_turn(operation.output(result)) && !is_weights_gradient(operation);
   }
 
   bool follows(const Tensor* tensor) const { return may_turn(tensor) && known(tensor, tensor->type.shape.rank()); }
@@ -192,7 +193,6 @@ class ChannelsLast {
     if (is_wide_pooling(operation)) return with_layout(r, operation);
     if (std::none_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* in) { return follows(in); }))
       return nullptr;
-    const std::string_view kind = operation.kind(), family = operation.definition->family;
     const bool by_axes = operation.attributes.has("axes"), by_axis = operation.attributes.has("axis");
     if (is_image_pooling(operation)) return with_layout(r, operation);
     if (is_volume_pooling(operation)) return with_windows(r, operation);
@@ -207,29 +207,29 @@ class ChannelsLast {
                      [&](const Tensor* in) { return follows(in) && in->type.shape.rank() == rank; }))
       return nullptr;
     if (operation.definition->elementwise && !by_axes && !by_axis) return with(r, operation, operation.attributes);
-    if (one_of(kind, {"normalization", "normalization_gradient", "normalization_gamma_gradient",
+    if (operation.is({"normalization", "normalization_gradient", "normalization_gamma_gradient",
                       "normalization_beta_gradient", "mean", "variance"}) ||
-        (family == "reduction" && by_axes))
+        (operation.definition->family == "reduction" && by_axes))
       return with_axes(r, operation);
     if (rounds_alike(operation)) return with(r, operation, operation.attributes);
-    if (kind == "concat" || kind == "softmax" || kind == "log_softmax") return with_axis(r, operation);
-    if (kind == "pad") return padding(r, operation);
+    if (operation.is({"concat", "softmax", "log_softmax"})) return with_axis(r, operation);
+    if (operation.is("pad")) return padding(r, operation);
     return nullptr;
   }
 
   const Operation* convolution(Rewriter& r, const Operation& operation) {
-    if (!is_image_or_volume(operation.output()) && !operation.kind().ends_with("weights_gradient")) return nullptr;
+    if (!is_image_or_volume(operation.output()) && !is_weights_gradient(operation)) return nullptr;
     if (!is_image_or_volume(operation.input(0)) || !is_image_or_volume(operation.input(1))) return nullptr;
     const int rank = operation.input(0)->shape().rank();
     Attributes attributes = operation.attributes;
     attributes.set("data_layout", std::string(rank == 4 ? "NHWC" : "NDHWC"));
     std::vector<Tensor*> inputs{image(r, operation.input(0), rank)};
-    if (operation.kind().ends_with("weights_gradient")) {
+    if (is_weights_gradient(operation)) {
       inputs.push_back(image(r, operation.input(1), rank));
       inputs.push_back(r.now(operation.input(2)));
       return r.create(operation, operation.kind(), inputs, attributes);
     }
-    const bool may_change = one_of(operation.kind(), {"convolution2d", "convolution3d"}) &&
+    const bool may_change = operation.is({"convolution2d", "convolution3d"}) &&
                             operation.attributes.string("weights_layout").starts_with("OI");
     if (Tensor* weights = may_change ? turned_weights(r, *operation.input(1)->operation) : nullptr) {
       attributes.set("weights_layout", std::string(rank == 4 ? "HWIO" : "DHWIO"));
@@ -309,7 +309,7 @@ class ChannelsLast {
     attributes.set("layout", std::string("NHWC"));
     std::vector<Tensor*> inputs = r.now(operation.inputs);
     inputs[0] = image(r, operation.input(0), 4);
-    if (operation.kind().ends_with("_gradient"))
+    if (operation.is({"resize_nearest_gradient", "resize_bilinear_gradient"}))
       inputs[1] = Builder(r.graph()).ints(turned(operation.output()->shape().dims()));
     return r.create(operation, operation.kind(), inputs, attributes);
   }
@@ -413,7 +413,7 @@ class LoneDepthwise {
   // Whether the operation is a channels-last float32 convolution with one filter per channel, without strides or
   // dilations.
   static bool is_depthwise(const Operation& operation) {
-    if (!one_of(operation.kind(), {"convolution2d", "depthwise_convolution2d"}) || !is_image(operation.input(0)) ||
+    if (!operation.is({"convolution2d", "depthwise_convolution2d"}) || !is_image(operation.input(0)) ||
         operation.attributes.string("data_layout") != "NHWC" || operation.output()->dtype() != DType::float32)
       return false;
     const Ints &strides = operation.attributes.integers("strides"), &apart = operation.attributes.integers("dilations");

@@ -6,9 +6,7 @@
 namespace mpsgraph::compiler {
 
 bool is_alias(const Operation& operation) {
-  for (std::string_view kind : {"identity", "reshape", "expand_dims", "squeeze", "flatten2d", "optimization_barrier"})
-    if (operation.is(kind)) return true;
-  return false;
+  return operation.is({"identity", "reshape", "expand_dims", "squeeze", "flatten2d", "optimization_barrier"});
 }
 
 Dependencies::Dependencies(const Block& block) : positions_(block) {
@@ -69,7 +67,7 @@ void Dependencies::add_state(const Operation& operation, int i, State& state) {
     state.last_check = i;
   }
   if (operation.is("assign")) after(state.last_check);
-  if (!operation.is("read") && !operation.is("assign")) return;
+  if (!operation.is({"read", "assign"})) return;
   const Tensor* variable = operation.input(0);
   if (const auto found = state.last_assign.find(variable); found != state.last_assign.end()) after(found->second);
   if (operation.is("read")) {

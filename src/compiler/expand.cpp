@@ -6,10 +6,10 @@
 //   %s = stack(%a, %b)          ->  %s = concat(%a', %b') of reshaped operands
 // An operation with a decomposition is kept only if the program's target keeps it.
 #include <algorithm>
-#include <unordered_map>
 
 #include "compiler/passes.h"
 #include "core/definition.h"
+#include "core/kind_table.h"
 #include "core/ops/shape.h"
 #include "core/wide.h"
 #include "mpsgraph/core/builder.h"
@@ -39,13 +39,13 @@ Operands as_concat(Rewriter& r, const Operation& source, const Operands& inputs)
   return {r.create(source, "concat", parts, {{"axis", int64_t{axis}}})->output()};
 }
 
-const std::unordered_map<std::string_view, Expansion> expansions = {
+const KindTable<Expansion> expansions = {
     {"expand_dims", as_reshape},     {"squeeze", as_reshape}, {"flatten2d", as_reshape},
     {"shape_of", as_constant_shape}, {"stack", as_concat},
 };
 
-// A different kind of operation that computes the same result as `op`; empty if there is none.
-std::string_view synonym(const Operation& op) {
+// A different kind of operation that computes the same result as `op`; the empty kind if there is none.
+Kind synonym(const Operation& op) {
   if (op.is("reverse_square_root")) return "reciprocal_square_root";
   if (op.is("conjugate") && !is_complex(op.input(0)->dtype())) return "identity";
   if (op.is("absolute_square") && !is_complex(op.input(0)->dtype())) return "square";
@@ -53,14 +53,14 @@ std::string_view synonym(const Operation& op) {
 }
 
 bool expands(const Operation& op, const Program& program) {
-  if (expansions.contains(op.kind()) || !synonym(op).empty()) return true;
+  if (expansions.contains(op.kind()) || synonym(op)) return true;
   return op.definition->decompose && !(program.target.keeps && program.target.keeps(op));
 }
 
 Operands expanded(Rewriter& r, const Operation& op) {
   const Operands inputs = r.now(op.inputs);
-  if (const auto found = expansions.find(op.kind()); found != expansions.end()) return found->second(r, op, inputs);
-  if (const std::string_view same = synonym(op); !same.empty()) return {r.create(op, same, inputs)->output()};
+  if (const Expansion* expansion = expansions.find(op.kind())) return (*expansion)(r, op, inputs);
+  if (const Kind same = synonym(op)) return {r.create(op, same, inputs)->output()};
   Builder b(r.graph());
   return decomposed(b, op, inputs);
 }

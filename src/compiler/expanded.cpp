@@ -7,7 +7,7 @@ namespace {
 // Throws the error for a program that cannot be exported, naming the first operation that depends on run-time values.
 [[noreturn]] void refuse_rest(const Rest& rest) {
   for (const auto& operation : rest.graph->root().operations) {
-    if (operation->is("placeholder") || operation->is("variable") || operation->is("constant")) continue;
+    if (operation->is({"placeholder", "variable", "constant"})) continue;
     throw UnsupportedError(
         cat("[", operation->kind(), "] the shape or the attributes of '", operation->name,
             "' depend on values that are only known at run time; an exported program must be able to ",

@@ -61,8 +61,8 @@ class Finite {
   // Whether an operation can introduce a NaN or an infinity. Control flow cannot, because it only passes on values that
   // its blocks produce. Values that a loop saves were checked when they were computed.
   bool is_to_blame(const Operation& operation) const {
-    return operation.blocks.empty() && !operation.is("constant") && !operation.is("variable") &&
-           !operation.is("undefined") && !operation.kind().starts_with("history_") &&
+    return operation.blocks.empty() && !operation.is({"constant", "variable", "undefined"}) &&
+           !operation.kind().name().starts_with("history_") &&
            std::ranges::find(computed_, &operation) == computed_.end();
   }
 

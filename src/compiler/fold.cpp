@@ -58,7 +58,7 @@ using ConstantOperands = std::vector<ConstantPtr>;
 
 class Remembered {
  public:
-  ConstantPtr find(std::string_view kind, const ConstantOperands& operands, const Attributes& attributes) {
+  ConstantPtr find(Kind kind, const ConstantOperands& operands, const Attributes& attributes) {
     const std::lock_guard lock(mutex_);
     const auto [first, last] = made_.equal_range(operands.front().get());
     for (auto it = first; it != last; ++it)
@@ -66,27 +66,25 @@ class Remembered {
     return nullptr;
   }
 
-  void enter(std::string_view kind, const ConstantOperands& operands, const Attributes& attributes,
-             const ConstantPtr& result) {
+  void enter(Kind kind, const ConstantOperands& operands, const Attributes& attributes, const ConstantPtr& result) {
     const std::lock_guard lock(mutex_);
     if (made_.size() >= most_) {
       std::erase_if(made_, [](const auto& item) { return item.second.result.expired(); });
       most_ = std::max<size_t>(1024, 2 * made_.size());
     }
-    made_.emplace(operands.front().get(),
-                  Made{std::string(kind), {operands.begin(), operands.end()}, attributes, result});
+    made_.emplace(operands.front().get(), Made{kind, {operands.begin(), operands.end()}, attributes, result});
   }
 
  private:
   struct Made {
-    std::string kind;
+    Kind kind;
     // Weak references reveal that an operand has been freed. A comparison of addresses would not reveal this, because a
     // new object may have the address of the freed one.
     std::vector<std::weak_ptr<const ConstantData>> operands;
     Attributes attributes;
     std::weak_ptr<const ConstantData> result;
 
-    bool is(std::string_view other, const ConstantOperands& given, const Attributes& others) const {
+    bool is(Kind other, const ConstantOperands& given, const Attributes& others) const {
       if (kind != other || operands.size() != given.size() || result.expired()) return false;
       for (size_t i = 0; i < given.size(); ++i)
         if (operands[i].lock() != given[i]) return false;
@@ -108,7 +106,7 @@ Remembered& remembered() {
 
 void register_evaluator(Evaluator function) { evaluator = function; }
 
-ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& operands, const Attributes& attributes) {
+ConstantPtr computed(Kind kind, const std::vector<ConstantPtr>& operands, const Attributes& attributes) {
   Evaluator evaluate_one = evaluator.load();
   if (!evaluate_one) return nullptr;
   if (!operands.empty())
@@ -158,8 +156,7 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
 
   const Dims& dims = source.output()->shape().dims();
   auto constant = [&](ConstantPtr value) { return std::vector<Tensor*>{rewriter.constant(source, std::move(value))}; };
-  for (std::string_view kind : {"reshape", "expand_dims", "squeeze", "flatten2d"})
-    if (source.is(kind)) return constant(reshaped(values[0], dims));
+  if (source.is({"reshape", "expand_dims", "squeeze", "flatten2d"})) return constant(reshaped(values[0], dims));
   if (source.is("broadcast_to") && values[0]->elements() == 1)
     return constant(reshaped(ConstantData::splat(values[0]->dtype(), {}, values[0]->bytes()), dims));
   auto single = [](const ConstantPtr& value) { return value->is_splat() || value->elements() == 1; };

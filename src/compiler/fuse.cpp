@@ -77,9 +77,7 @@ PackedOperand packed_operand(const Operation& root) {
 }
 
 // Whether bias, residual, and activation can be fused into the operation.
-bool starts(const Operation& operation) {
-  return operation.is("convolution2d") || operation.is("matrix_multiplication");
-}
+bool starts(const Operation& operation) { return operation.is({"convolution2d", "matrix_multiplication"}); }
 
 class Fuser {
  public:
@@ -113,8 +111,8 @@ class Fuser {
     }
     if (fusion.bias) inputs.push_back(flat(rewriter, fusion.bias));
     if (fusion.residual) inputs.push_back(rewriter.now(fusion.residual));
-    Operation* fused =
-        rewriter.create(operation, product ? "fused_matrix_multiplication" : "fused_convolution2d", inputs, attributes);
+    Operation* fused = rewriter.create(operation, product ? Kind("fused_matrix_multiplication") : "fused_convolution2d",
+                                       inputs, attributes);
     return std::vector<Tensor*>{fused->output()};
   }
 

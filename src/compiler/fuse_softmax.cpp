@@ -45,8 +45,7 @@ const Tensor* classes_of(const Operation& loss, const Tensor* source, const Tens
 
 void fuse_softmax(Program& program) {
   const auto concerned = [](const Operation& operation) {
-    return operation.is("softmax_gradient") || operation.is("softmax_cross_entropy") ||
-           operation.is("softmax_cross_entropy_gradient");
+    return operation.is({"softmax_gradient", "softmax_cross_entropy", "softmax_cross_entropy_gradient"});
   };
   if (!any_operation(program, concerned)) return;
   std::unordered_map<const Tensor*, std::vector<const Operation*>> softmax_of;
@@ -71,10 +70,8 @@ void fuse_softmax(Program& program) {
     if (is_gradient) inputs.push_back(r.now(operation.input(0)));
     inputs.push_back(r.now(source));
     inputs.push_back(r.now(classes));
-    return std::vector<Tensor*>{r.create(operation,
-                                         is_gradient ? "class_cross_entropy_gradient" : "class_cross_entropy", inputs,
-                                         operation.attributes)
-                                    ->output()};
+    const Kind kind = is_gradient ? Kind("class_cross_entropy_gradient") : "class_cross_entropy";
+    return std::vector<Tensor*>{r.create(operation, kind, inputs, operation.attributes)->output()};
   });
 }
 

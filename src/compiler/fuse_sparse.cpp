@@ -64,7 +64,7 @@ Rewriter::Replacement sampled_product(Rewriter& r, const Operation& op) {
 }  // namespace
 
 void fuse_sparse(Program& program) {
-  const auto wanted = [](const Operation& op) { return op.is("sparse_tensor") || op.is("sparse_tensor_gradient"); };
+  const auto wanted = [](const Operation& op) { return op.is({"sparse_tensor", "sparse_tensor_gradient"}); };
   if (!any_operation(program, wanted)) return;
   rewrite(program, [](Rewriter& r, const Operation& op) -> Rewriter::Replacement {
     if (op.is("matrix_multiplication")) return product(r, op);

@@ -29,9 +29,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-bool takes_window(const Operation& operation) {
-  return operation.is("dynamic_slice") || operation.is("dynamic_slice_update_data");
-}
+bool takes_window(const Operation& operation) { return operation.is({"dynamic_slice", "dynamic_slice_update_data"}); }
 
 bool concerned(const Operation& operation) {
   if (operation.is("check")) return true;

@@ -86,7 +86,7 @@ Program needed_part(const Graph& graph, const std::vector<Tensor*>& inputs, cons
 // x; otherwise null.
 Tensor* source_of_dropout(const Operation& operation) {
   if (!operation.is("multiplication")) return nullptr;
-  const auto made_by = [](const Tensor* tensor, std::string_view kind) {
+  const auto made_by = [](const Tensor* tensor, Kind kind) {
     return tensor->operation->is(kind) ? tensor->operation : nullptr;
   };
   const Operation* scale = made_by(operation.input(1), "division");
@@ -152,9 +152,9 @@ class Settle {
   // Whether an operation may be folded at this stage. The dequantization of weights is not folded.
   static bool is_to_be_folded(const Operation& operation) {
     const bool pure = !is_effect(operation) && operation.blocks.empty() && operation.outputs.size() == 1;
-    if (!pure || operation.is("read") || operation.is("random")) return false;
+    if (!pure || operation.is({"read", "random"})) return false;
     // int32 operands of a dequantize operation are biases, so the operation is folded; weights stay quantized.
-    return !operation.kind().starts_with("dequantize") || operation.input(0)->dtype() == DType::int32;
+    return !operation.kind().name().starts_with("dequantize") || operation.input(0)->dtype() == DType::int32;
   }
 
   Rewriter::Replacement folded_whole(Rewriter& r, const Operation& operation, const std::vector<Tensor*>& inputs) {
@@ -185,12 +185,12 @@ class Settle {
   }
 
   Tensor* remembered(const Operation& operation, const std::vector<Tensor*>& inputs, Tensor* constant) {
-    made_.emplace(inputs[0], Made{std::string(operation.kind()), inputs, operation.attributes, constant});
+    made_.emplace(inputs[0], Made{operation.kind(), inputs, operation.attributes, constant});
     return constant;
   }
 
   struct Made {
-    std::string kind;
+    Kind kind;
     std::vector<Tensor*> inputs;
     Attributes attributes;
     Tensor* constant;

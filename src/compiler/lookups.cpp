@@ -67,7 +67,7 @@ struct Lookup {
       const auto last = static_cast<int64_t>(permutation.size()) - 1;
       return !permutation.empty() && (permutation.back() == last || permutation.back() == -1);
     }
-    if (!operation.is("reshape") && !operation.is("expand_dims") && !operation.is("squeeze")) return false;
+    if (!operation.is({"reshape", "expand_dims", "squeeze"})) return false;
     if (operation.is("reshape") && !constant_of(operation.input(1))) return false;
     const Shape &before = operation.input(0)->type.shape, &after = operation.output()->type.shape;
     if (!before.ranked() || !after.ranked() || before.rank() == 0 || after.rank() == 0) return false;
@@ -124,8 +124,7 @@ Rewriter::Replacement of_recurrent_layer(Rewriter& r, const Operation& operation
 }
 
 bool takes_inputs(const Operation& operation) {
-  return (operation.is("single_gate_rnn") || operation.is("lstm") || operation.is("gru")) &&
-         operation.attributes.boolean("has_input_weight");
+  return (operation.is({"single_gate_rnn", "lstm", "gru"})) && operation.attributes.boolean("has_input_weight");
 }
 
 }  // namespace

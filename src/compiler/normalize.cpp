@@ -212,7 +212,7 @@ class Normalizer {
 
   // Whether the operand can be created before the fused sums. An operand that is computed later must be a transpose or
   // reshape, which can be repeated earlier.
-  static bool is_turned(const Operation& operation) { return operation.is("transpose") || operation.is("reshape"); }
+  static bool is_turned(const Operation& operation) { return operation.is({"transpose", "reshape"}); }
   static bool can_be_made_before(const Operation& place, const Tensor* operand) {
     const Operation& made = *operand->operation;
     if (made.id < place.id) return true;
@@ -230,7 +230,7 @@ class Normalizer {
 
   // Whether the operation is of the given kind (one that computes the gradient of gamma or beta) and has the same axes
   // and operands as `root`, the source's gradient.
-  bool is_sum(const Operation& operation, std::string_view kind, const Operation& root, size_t shared) const {
+  bool is_sum(const Operation& operation, Kind kind, const Operation& root, size_t shared) const {
     if (!operation.is(kind) || operation.parent != root.parent || sums_.contains(&operation)) return false;
     for (size_t i = 0; i < shared; ++i)
       if (operation.input(i) != root.input(i)) return false;
@@ -378,7 +378,7 @@ class Normalizer {
 }  // namespace
 
 void normalize(Program& program) {
-  const auto concerned = [](const Operation& o) { return o.is("normalization") || o.is("normalization_gradient"); };
+  const auto concerned = [](const Operation& o) { return o.is({"normalization", "normalization_gradient"}); };
   if (!any_operation(program, concerned)) return;
   Normalizer normalizer(program);
   rewrite(program, [&](Rewriter& r, const Operation& operation) { return normalizer.visit(r, operation); });

@@ -153,7 +153,7 @@ class LayerNormalizer {
 
   // The sum of the given kind, for gamma or beta, that has the same first `shared` operands as `root`, the source's
   // gradient, and comes after the operations that compute the operands of `root`; null if there is none.
-  const Operation* sum_of(std::string_view kind, const Operation& root, size_t shared, int64_t axis) const {
+  const Operation* sum_of(Kind kind, const Operation& root, size_t shared, int64_t axis) const {
     for (const Operation* user : users_.of(root.input(0))) {
       if (!user || !user->is(kind) || user->parent != root.parent || backward_.contains(user)) continue;
       bool same = sums_in_front(*user, root.input(1), axis);

@@ -7,6 +7,7 @@
 
 #include "compiler/reduction_shape.h"
 #include "core/definition.h"
+#include "core/kind_table.h"
 #include "core/ops/convolution.h"
 #include "core/ops/fourier_transform.h"
 #include "core/ops/recurrent.h"
@@ -19,26 +20,36 @@ double elements_of(const Tensor* tensor) { return static_cast<double>(tensor->ty
 double bytes_of(const Tensor* tensor) {
   return tensor->type.history ? 0 : elements_of(tensor) * static_cast<double>(size_of(tensor->type.dtype));
 }
-bool ends_with(std::string_view text, std::string_view end) { return text.ends_with(end); }
 
 // Whether the operation is a convolution of a kind that has kernels; transposed convolutions are expanded to these
 // kinds.
-bool is_convolution(std::string_view kind) {
-  if (kind == "fused_convolution2d" || kind == "quantized_convolution2d") return true;
-  for (std::string_view end : {"_data_gradient", "_weights_gradient"})
-    if (ends_with(kind, end)) kind.remove_suffix(end.size());
-  for (std::string_view name : {"convolution2d", "convolution3d", "depthwise_convolution2d", "depthwise_convolution3d"})
-    if (kind == name) return true;
-  return false;
+constexpr KindSet forward_convolutions{
+    "convolution2d",           "convolution3d",       "depthwise_convolution2d",
+    "depthwise_convolution3d", "fused_convolution2d", "quantized_convolution2d",
+};
+constexpr KindSet data_gradients{
+    "convolution2d_data_gradient",
+    "convolution3d_data_gradient",
+    "depthwise_convolution2d_data_gradient",
+    "depthwise_convolution3d_data_gradient",
+};
+constexpr KindSet weights_gradients{
+    "convolution2d_weights_gradient",
+    "convolution3d_weights_gradient",
+    "depthwise_convolution2d_weights_gradient",
+    "depthwise_convolution3d_weights_gradient",
+};
+bool is_convolution(Kind kind) {
+  return forward_convolutions.contains(kind) || data_gradients.contains(kind) || weights_gradients.contains(kind);
 }
 
 // Multiplications and additions over all groups, batch elements, and positions, counting only filter taps that read the
 // source rather than padding.
 double convolution_flops(const Operation& operation) {
-  const std::string_view kind = operation.kind();
+  const Kind kind = operation.kind();
   const Tensor *source = operation.input(0), *weights = operation.input(1), *result = operation.output();
-  if (ends_with(kind, "_data_gradient")) std::swap(source, result);
-  if (ends_with(kind, "_weights_gradient")) source = operation.input(1), weights = result, result = operation.input(0);
+  if (data_gradients.contains(kind)) std::swap(source, result);
+  if (weights_gradients.contains(kind)) source = operation.input(1), weights = result, result = operation.input(0);
   const ops::Convolution c(operation.attributes);
   const Dims &in = dims_of(source), &out = dims_of(result), &taps = dims_of(weights);
   const int64_t channels = ops::size_at(in, c.channel);
@@ -116,17 +127,15 @@ double region_flops(const Block& block) {
 }
 
 double flops_of(const Operation& operation) {
-  const std::string_view kind = operation.kind(), family = operation.definition->family;
+  const std::string_view family = operation.definition->family;
   if (operation.is("fused_elementwise")) return region_flops(*operation.blocks[0]);
-  if (is_convolution(kind)) return convolution_flops(operation);
-  if (operation.is("matrix_multiplication") || operation.is("fused_matrix_multiplication") ||
-      operation.is("quantized_matrix_multiplication"))
+  if (is_convolution(operation.kind())) return convolution_flops(operation);
+  if (operation.is({"matrix_multiplication", "fused_matrix_multiplication", "quantized_matrix_multiplication"}))
     return product_flops(operation);
   if (operation.is("scaled_dot_product_attention")) return attention_flops(operation);
-  if (operation.is("recurrent_sequence") || operation.is("recurrent_sequence_gradient"))
-    return recurrent_flops(operation);
+  if (operation.is({"recurrent_sequence", "recurrent_sequence_gradient"})) return recurrent_flops(operation);
   // Per element of the source: a subtraction of the mean, a multiplication, and one addition to each of two sums.
-  if (kind.starts_with("fused_batch_")) return 4 * elements_of(operation.input(0));
+  if (operation.kind().name().starts_with("fused_batch_")) return 4 * elements_of(operation.input(0));
   if (family == "fourier_transform") return fourier_flops(operation);
   if (family == "reduction" || family == "pooling" || family == "cumulative" || is_reduction(operation))
     return sum_of_inputs(operation);

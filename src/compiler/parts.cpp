@@ -10,9 +10,7 @@
 namespace mpsgraph::compiler {
 namespace {
 
-bool is_given(const Operation& operation) {
-  return operation.is("constant") || operation.is("placeholder") || operation.is("variable");
-}
+bool is_given(const Operation& operation) { return operation.is({"constant", "placeholder", "variable"}); }
 
 class Cutter {
  public:
@@ -116,7 +114,7 @@ class Cutter {
       // A tensor that is defined inside a block is used only inside that block. Only results of operations of the root
       // block are passed between parts.
       if (operation.parent != &whole_.graph->root()) return;
-      if (operation.is("constant") || operation.is("variable")) {
+      if (operation.is({"constant", "variable"})) {
         if (rewriter.has(operation)) return;
         Operation* copy = rewriter.clone(operation);
         if (operation.is("constant")) return;

@@ -47,8 +47,7 @@ Operation* check_condition(Graph& graph, Tensor* condition, std::string_view of,
 using Evaluator = std::vector<ConstantPtr> (*)(const Operation&);
 void register_evaluator(Evaluator evaluator);
 // The result of an operation on constants of any size; null if no backend can compute it.
-ConstantPtr computed(std::string_view kind, const std::vector<ConstantPtr>& operands,
-                     const Attributes& attributes = {});
+ConstantPtr computed(Kind kind, const std::vector<ConstantPtr>& operands, const Attributes& attributes = {});
 
 // Folds an operation whose inputs are now constants and returns the constants that replace it; nullopt if the operation
 // is kept.

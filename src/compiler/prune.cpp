@@ -161,7 +161,7 @@ void drop_training_state(Operation& layer, const Needs& needed) {
 
 void drop_results(Block& block, const Needs& needed) {
   for (auto& operation : block.operations) {
-    if (operation->is("if") || operation->is("for") || operation->is("while")) drop_results(*operation, needed);
+    if (operation->is({"if", "for", "while"})) drop_results(*operation, needed);
     if (trains(*operation)) drop_training_state(*operation, needed);
     for (auto& inner : operation->blocks) drop_results(*inner, needed);
   }

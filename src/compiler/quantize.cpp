@@ -172,7 +172,7 @@ class Quantizer {
   void find(const Block& block) {
     for (const auto& operation : block.operations) {
       for (const auto& inner : operation->blocks) find(*inner);
-      if (operation->is("convolution2d") || operation->is("matrix_multiplication")) match(*operation);
+      if (operation->is({"convolution2d", "matrix_multiplication"})) match(*operation);
     }
   }
 

@@ -14,10 +14,8 @@ namespace mpsgraph::compiler {
 enum class ReductionShape : uint8_t { none, all, rows, columns };
 
 inline bool is_reduction(const Operation& operation) {
-  for (std::string_view kind : {"reduction_sum", "reduction_product", "reduction_maximum", "reduction_minimum",
-                                "reduction_maximum_propagate_nan", "reduction_minimum_propagate_nan"})
-    if (operation.is(kind)) return true;
-  return false;
+  return operation.is({"reduction_sum", "reduction_product", "reduction_maximum", "reduction_minimum",
+                       "reduction_maximum_propagate_nan", "reduction_minimum_propagate_nan"});
 }
 
 inline std::vector<bool> reduced_axes(const Operation& reduction) {

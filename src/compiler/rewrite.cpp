@@ -99,8 +99,7 @@ Operation* Rewriter::clone(const Operation& source) {
   return append(source, now(source.inputs), std::move(types), std::move(blocks));
 }
 
-Operation* Rewriter::create(const Operation& source, std::string_view kind, std::vector<Tensor*> inputs,
-                            Attributes attributes) {
+Operation* Rewriter::create(const Operation& source, Kind kind, std::vector<Tensor*> inputs, Attributes attributes) {
   catch_up();
   return graph_->create(kind, std::move(inputs), std::move(attributes), free_name(source.name));
 }
@@ -183,7 +182,7 @@ bool find_wanted(const Block& block, bool (*wanted)(const Operation&), std::vect
 bool has_effect(const Operation& operation) { return is_effect(operation); }
 // Whether the operation runs whenever its block runs, although no result needs it.
 bool speaks(const Operation& operation) {
-  return operation.is("print") || operation.is("check") || (operation.is("custom") && is_effect(operation));
+  return operation.is({"print", "check"}) || (operation.is("custom") && is_effect(operation));
 }
 
 // Marks the operations in `stack`, and all operations on which these depend, in `reached`. If a marked operation has

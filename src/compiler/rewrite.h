@@ -51,8 +51,7 @@ class Rewriter {
   Operation* append(const Operation& source, std::vector<Tensor*> inputs, std::vector<TensorType> types,
                     std::vector<std::unique_ptr<Block>> blocks = {});
   // Adds a new operation with inferred types, named like the source if that name is free.
-  Operation* create(const Operation& source, std::string_view kind, std::vector<Tensor*> inputs,
-                    Attributes attributes = {});
+  Operation* create(const Operation& source, Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {});
   Tensor* constant(const Operation& source, ConstantPtr value);
 
   // Copies the operations of a block into the current block. copy_block creates new arguments.

@@ -35,7 +35,7 @@ class Site {
   bool real() const { return is_float(type().dtype); }
 
   Builder b() const { return Builder(made().graph()); }
-  Tensor* make(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
+  Tensor* make(Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
     return made().create(source, kind, std::move(inputs), std::move(attributes))->output();
   }
   // The tensor x, broadcast to the shape of the operation's result.
@@ -54,7 +54,7 @@ class Site {
 using Rule = Tensor* (*)(Site&);  // returns null if the rule does not apply
 
 // If `x` is the result of an operation of this kind, that operation's first operand; otherwise null.
-inline Tensor* operand_of(const Tensor* x, std::string_view kind) {
+inline Tensor* operand_of(const Tensor* x, Kind kind) {
   return x->operation->is(kind) ? x->operation->input(0) : nullptr;
 }
 

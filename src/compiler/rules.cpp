@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <unordered_map>
 
 #include "compiler/passes.h"
 #include "compiler/rule.h"
 #include "compiler/rules.h"
 #include "compiler/rules_lookups.h"
 #include "core/definition.h"
+#include "core/kind_table.h"
 #include "core/ops/shape.h"
 #include "core/ops/window.h"
 #include "core/wide.h"
@@ -107,7 +107,7 @@ Tensor* power_of_number(Site& s) {
 // where −x is a different number.
 Tensor* sign_does_not_matter(Site& s) {
   if (!is_signed(s.type().dtype)) return nullptr;
-  for (std::string_view kind : {"negative", "absolute"}) {
+  for (Kind kind : Kinds{"negative", "absolute"}) {
     Tensor* x = operand_of(s.in[0], kind);
     if (x && !is_complex(x->dtype())) return s.make(s.source.kind(), {x});
   }
@@ -314,7 +314,7 @@ Tensor* slice_from_known_starts(Site& s) {
     open |= int64_t{end < 0} << axis;  // An end mask is needed for a backward slice that ends with the first element.
   }
   s.in.pop_back();
-  return s.make(updates ? "slice_update_data" : "slice", s.in,
+  return s.make(updates ? Kind("slice_update_data") : "slice", s.in,
                 {{"starts", starts}, {"ends", ends}, {"strides", strides}, {"end_mask", open}});
 }
 
@@ -392,7 +392,7 @@ Tensor* weights_gradient_of_cut_rows(Site& s) {
   return s.make("reshape", {product, s.b().ints(s.dims())});
 }
 
-const std::unordered_map<std::string_view, std::vector<Rule>> rules = {
+const KindTable<std::vector<Rule>> rules = {
     {"identity", {first_operand}},
     {"optimization_barrier", {constant_operand}},
     {"addition", {add_zero, add_negative, bias_of_lookup}},
@@ -468,8 +468,7 @@ static bool applies(const std::vector<Rule>* of_kind, const Site& site) {
 }
 
 Rewriter::Replacement simplified(Rewriter& rewriter, const Operation& source) {
-  const auto found = rules.find(source.kind());
-  const std::vector<Rule>* of_kind = found == rules.end() ? nullptr : &found->second;
+  const std::vector<Rule>* of_kind = rules.find(source.kind());
   if (!of_kind && !source.definition->elementwise) return {};
   if (rewriter.is_untouched()) {
     if (!applies(of_kind, Site(rewriter, source))) return {};

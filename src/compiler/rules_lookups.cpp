@@ -65,7 +65,7 @@ bool lie_inside(const Tensor* indices, int64_t rows) {
       const auto known = constant_value(indices);
       return known && ops::first_outside(*known, {rows}) < 0;
     }
-    if (!from.is("transpose") && !from.is("reshape")) break;
+    if (!from.is({"transpose", "reshape"})) break;
     indices = from.input(0);
   }
   const Block* block = indices->operation->parent;
@@ -117,7 +117,7 @@ Tensor* moved_lookup(Site& s) {
 Tensor* moved_gradient(Site& s) {
   const Operation& before = *s.in[0]->operation;
   if (s.type().shape.rank() != 2 || !picks_rows(s.attributes())) return nullptr;
-  if (!before.is("reshape") && !before.is("transpose")) return nullptr;
+  if (!before.is({"reshape", "transpose"})) return nullptr;
   Tensor *incoming = before.input(0), *indices = s.in[1];
   if (!keeps_rows(incoming->shape(), s.in[0]->shape())) return nullptr;
   if (before.is("reshape")) {

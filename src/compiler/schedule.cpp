@@ -127,7 +127,7 @@ class Schedule {
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (int m : touched) memories_[m].left++, memories_[m].sum += i;
-    const bool stays = op.is("variable") || op.is("constant") || op.is("placeholder");
+    const bool stays = op.is({"variable", "constant", "placeholder"});
     for (const auto& output : op.outputs) {
       if (op.is("read") || is_alias(op)) {
         memory_[output.get()] = memory_[op.input(0)];

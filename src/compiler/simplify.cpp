@@ -23,16 +23,14 @@ constexpr int max_rounds = 16;
 
 size_t mix(size_t hash, size_t value) { return hash * 0x9e3779b97f4a7c15u + value; }
 
-bool commutes(std::string_view kind) {
-  return kind == "addition" || kind == "multiplication" || kind == "equal" || kind == "not_equal";
-}
+bool commutes(const Operation& op) { return op.is({"addition", "multiplication", "equal", "not_equal"}); }
 
 size_t hash_of(const Operation& op) {
   size_t hash = std::hash<const void*>()(op.definition);
   size_t inputs = 0;
   for (const Tensor* input : op.inputs) {
     size_t value = std::hash<const void*>()(input);
-    inputs = commutes(op.kind()) ? inputs + value : mix(inputs, value);
+    inputs = commutes(op) ? inputs + value : mix(inputs, value);
   }
   hash = mix(hash, inputs);
   for (const auto& [key, value] : op.attributes.items()) {
@@ -51,17 +49,13 @@ size_t hash_of(const Operation& op) {
 
 bool same_operation(const Operation& a, const Operation& b) {
   if (a.definition != b.definition || a.outputs.size() != b.outputs.size()) return false;
-  const bool swapped = commutes(a.kind()) && a.inputs[0] == b.inputs[1] && a.inputs[1] == b.inputs[0];
+  const bool swapped = commutes(a) && a.inputs[0] == b.inputs[1] && a.inputs[1] == b.inputs[0];
   return (a.inputs == b.inputs || swapped) && a.attributes == b.attributes;
 }
 
 // Whether an operation is pure, i.e. it is not a placeholder or variable, and neither reads nor changes a variable.
 bool is_pure(const Operation& op) {
-  static constexpr std::string_view others[] = {"placeholder", "variable", "argument", "undefined", "read"};
-  for (std::string_view kind : others) {
-    if (op.is(kind)) return false;
-  }
-  return !is_effect(op) && op.blocks.empty();
+  return !op.is({"placeholder", "variable", "argument", "undefined", "read"}) && !is_effect(op) && op.blocks.empty();
 }
 
 std::vector<Tensor*> results_of(const Operation& op) {

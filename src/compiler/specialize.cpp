@@ -134,7 +134,7 @@ class Specializer {
     std::string where = op.where();
     if (!settle_tensor_attributes(*op.definition, inputs, attributes, where)) {
       if (op.is("band_part")) return std::vector<Tensor*>{band_of_data(inputs)};
-      if (op.is("slice") || op.is("slice_update_data")) wait_for_count(op, inputs);
+      if (op.is({"slice", "slice_update_data"})) wait_for_count(op, inputs);
       wait_for_values(op, inputs, static_cast<size_t>(op.definition->min_inputs));
     }
     if (const Block* taken = taken_branch(op, inputs)) {
@@ -155,7 +155,7 @@ class Specializer {
       throw DataDependent{&op, {op.inputs[0]}};
     }
     if (op.is("if")) settle_undefined(*blocks[0], *blocks[1]);
-    if (op.is("while") || op.is("for")) {
+    if (op.is({"while", "for"})) {
       settle_from_zero(op, blocks);
       require_steady(op, inputs, blocks);
     }

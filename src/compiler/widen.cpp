@@ -21,46 +21,37 @@
 namespace mpsgraph::compiler {
 namespace {
 
-template <size_t n>
-bool is_one_of(const Operation& operation, const std::string_view (&kinds)[n]) {
-  return std::find(std::begin(kinds), std::end(kinds), operation.kind()) != std::end(kinds);
-}
-
 // Whether an operation is arithmetic that is computed in float32 if an operand is a statistic, such as a mean or a sum.
 bool goes_on(const Operation& operation) {
-  static constexpr std::string_view kinds[] = {"addition",
-                                               "subtraction",
-                                               "multiplication",
-                                               "division",
-                                               "division_no_nan",
-                                               "power",
-                                               "square",
-                                               "square_root",
-                                               "reciprocal",
-                                               "reciprocal_square_root",
-                                               "reverse_square_root",
-                                               "negative",
-                                               "absolute",
-                                               "exponent",
-                                               "logarithm",
-                                               "maximum",
-                                               "minimum",
-                                               "maximum_with_nan_propagation",
-                                               "minimum_with_nan_propagation",
-                                               "clamp",
-                                               "select"};
-  return is_one_of(operation, kinds);
+  return operation.is({"addition",
+                       "subtraction",
+                       "multiplication",
+                       "division",
+                       "division_no_nan",
+                       "power",
+                       "square",
+                       "square_root",
+                       "reciprocal",
+                       "reciprocal_square_root",
+                       "reverse_square_root",
+                       "negative",
+                       "absolute",
+                       "exponent",
+                       "logarithm",
+                       "maximum",
+                       "minimum",
+                       "maximum_with_nan_propagation",
+                       "minimum_with_nan_propagation",
+                       "clamp",
+                       "select"});
 }
 
 bool moves(const Operation& operation) {
-  static constexpr std::string_view kinds[] = {"reshape",      "expand_dims", "squeeze",  "flatten2d",
-                                               "broadcast_to", "tile",        "transpose"};
-  return is_one_of(operation, kinds);
+  return operation.is({"reshape", "expand_dims", "squeeze", "flatten2d", "broadcast_to", "tile", "transpose"});
 }
 
 bool is_sum(const Operation& operation) {
-  static constexpr std::string_view kinds[] = {"reduction_sum", "broadcast_gradient", "mean", "variance"};
-  return is_one_of(operation, kinds);
+  return operation.is({"reduction_sum", "broadcast_gradient", "mean", "variance"});
 }
 
 bool widens(const Operation& operation) {

@@ -9,14 +9,15 @@
 #include <optional>
 
 #include "core/definition.h"
+#include "core/kind_table.h"
 #include "core/wide.h"
 
 namespace mpsgraph {
 namespace {
 
-const std::unordered_map<std::string_view, AutocastRule>& autocast_rules() {
+const KindTable<AutocastRule>& autocast_rules() {
   using enum AutocastRule;
-  static const std::unordered_map<std::string_view, AutocastRule> table{
+  static const KindTable<AutocastRule> table{
       // matmuls and convolutions
       {"convolution2d", low},
       {"convolution2d_data_gradient", low},
@@ -109,8 +110,8 @@ bool takes_part(DType dtype) { return is_half(dtype) || dtype == DType::float32;
 // broadcast_to.
 bool follows(const Tensor* tensor) {
   const Operation* operation = tensor->operation;
-  for (std::string_view kind : {"read", "reshape", "expand_dims", "squeeze", "transpose", "broadcast_to"})
-    if (operation->is(kind)) return follows(operation->input(0));
+  if (operation->is({"read", "reshape", "expand_dims", "squeeze", "transpose", "broadcast_to"}))
+    return follows(operation->input(0));
   return operation->is("variable") || (operation->is("constant") && tensor->type.shape == Shape(Dims{}));
 }
 
@@ -174,13 +175,12 @@ std::string_view name(AutocastRule rule) {
 }
 
 AutocastRule autocast_rule(const OperationDefinition& definition) {
-  const auto found = autocast_rules().find(definition.name);
-  if (found != autocast_rules().end()) return found->second;
+  if (const AutocastRule* rule = autocast_rules().find(definition.name)) return *rule;
   return definition.max_inputs == 0 ? AutocastRule::none : AutocastRule::widest;
 }
 
-Operation* Autocast::create(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes,
-                            std::string_view name, std::vector<std::unique_ptr<Block>> blocks) {
+Operation* Autocast::create(Kind kind, std::vector<Tensor*> inputs, Attributes attributes, std::string_view name,
+                            std::vector<std::unique_ptr<Block>> blocks) {
   const OperationDefinition& definition = definition_of(kind);
   const AutocastRule rule = autocast_rule(definition);
   // Operations with float64 or complex operands are left unchanged, because these dtypes were chosen explicitly.

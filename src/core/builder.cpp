@@ -28,9 +28,9 @@ Tensor* Builder::zeros_like(Tensor* x) { return x->type.history ? unary("history
 
 Tensor* Builder::ones_like(Tensor* x) { return filled_like(x, 1); }
 
-Tensor* Builder::unary(std::string_view kind, Tensor* x) { return graph_.add(kind, {x}); }
+Tensor* Builder::unary(Kind kind, Tensor* x) { return graph_.add(kind, {x}); }
 
-Tensor* Builder::binary(std::string_view kind, Tensor* a, Tensor* b) { return graph_.add(kind, {a, b}); }
+Tensor* Builder::binary(Kind kind, Tensor* a, Tensor* b) { return graph_.add(kind, {a, b}); }
 
 Tensor* Builder::select(Tensor* predicate, Tensor* when_true, Tensor* when_false) {
   return graph_.add("select", {predicate, when_true, when_false});

@@ -3,10 +3,10 @@
 #include "core/definition.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <mutex>
 #include <numeric>
-#include <unordered_map>
 
 #include "core/exact_numbers.h"
 #include "core/known_values.h"
@@ -16,7 +16,7 @@ namespace {
 
 struct Registry {
   std::deque<OperationDefinition> definitions;  // a deque keeps addresses stable
-  std::unordered_map<std::string_view, const OperationDefinition*> by_name;
+  std::array<OperationDefinition*, Kind::count> by_kind = {};
 };
 
 Registry& storage() {
@@ -55,10 +55,9 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest_names(std::string_view wanted) {
   std::vector<std::pair<size_t, std::string_view>> near;
   for (const OperationDefinition& definition : registry().definitions) {
-    const size_t distance = edit_distance(wanted, definition.name);
-    if (definition.name.find(wanted) != std::string_view::npos || distance <= 2 + wanted.size() / 4) {
-      near.emplace_back(distance, definition.name);
-    }
+    const std::string_view name = definition.name;
+    const size_t distance = edit_distance(wanted, name);
+    if (name.find(wanted) != name.npos || distance <= 2 + wanted.size() / 4) near.emplace_back(distance, name);
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string text;
@@ -67,11 +66,11 @@ std::string nearest_names(std::string_view wanted) {
   return text;
 }
 
-std::string allowed_attributes(const OperationDefinition& definition) {
-  if (definition.attributes.empty()) return "the operation takes no attributes";
+std::string allowed_attributes(const std::vector<AttributeSpec>& specs) {
+  if (specs.empty()) return "the operation takes no attributes";
   std::string text = "the operation takes ";
-  for (const AttributeSpec& spec : definition.attributes) {
-    if (&spec != &definition.attributes.front()) text += ", ";
+  for (const AttributeSpec& spec : specs) {
+    if (&spec != &specs.front()) text += ", ";
     text += cat(spec.name, " (", name(spec.kind), spec.default_value ? ")" : ", required)");
   }
   return text;
@@ -115,19 +114,24 @@ AttributeSpec optional(std::string_view name, Attribute default_value) {
 
 Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where) {
   if (definition.complete) return definition.complete(std::move(given), where);
-  const auto front = [&] { return cat("[", definition.name, "] "); };
+  return complete_attributes(definition.name, definition.attributes, std::move(given), where);
+}
+
+Attributes complete_attributes(std::string_view operation, const std::vector<AttributeSpec>& specs, Attributes given,
+                               std::string_view where) {
+  const auto front = [&] { return cat("[", operation, "] "); };
   for (const auto& [key, value] : given.items()) {
     const auto known = [&key = key](const AttributeSpec& spec) { return spec.name == key; };
-    if (std::none_of(definition.attributes.begin(), definition.attributes.end(), known)) {
-      throw GraphError(cat(front(), "unknown attribute '", key, "': ", allowed_attributes(definition), where));
+    if (std::none_of(specs.begin(), specs.end(), known)) {
+      throw GraphError(cat(front(), "unknown attribute '", key, "': ", allowed_attributes(specs), where));
     }
   }
-  for (const AttributeSpec& spec : definition.attributes) {
+  for (const AttributeSpec& spec : specs) {
     const Attribute* value = given.find(spec.name);
     if (!value) {
       if (!spec.default_value) {
         throw GraphError(cat(front(), "requires attribute '", spec.name, "', ", name(spec.kind), ": ",
-                             allowed_attributes(definition), where));
+                             allowed_attributes(specs), where));
       }
       given.set(spec.name, *spec.default_value);
       continue;
@@ -185,7 +189,7 @@ bool settle_tensor_attributes(const OperationDefinition& definition, std::vector
   return true;
 }
 
-Tensor* GradientContext::add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const {
+Tensor* GradientContext::add_alike(Kind kind, std::vector<Tensor*> inputs, Attributes attributes) const {
   const std::vector<std::string_view>& own = operation.definition->tensor_attributes;
   const auto first = static_cast<size_t>(operation.definition->min_inputs);
   for (std::string_view key : definition_of(kind).tensor_attributes) {
@@ -215,31 +219,25 @@ void define(OperationDefinition definition) {
     definition.max_inputs = definition.min_inputs + static_cast<int>(definition.tensor_attributes.size());
     definition.infer = with_tensor_attributes(std::move(definition.infer), std::move(definition.infer_unvalued));
   }
-  if (all.by_name.contains(definition.name))
-    throw GraphError(cat("operation '", definition.name, "' is defined twice"));
-  const OperationDefinition& kept = all.definitions.emplace_back(std::move(definition));
-  all.by_name.emplace(kept.name, &kept);
+  OperationDefinition*& entry = all.by_kind.at(definition.name.index());
+  if (entry) throw GraphError(cat("operation '", definition.name, "' is defined twice"));
+  entry = &all.definitions.emplace_back(std::move(definition));
 }
 
-void describe(std::string_view name, std::string_view parameters, DTypeClass dtypes, std::string documentation) {
-  Registry& all = storage();
-  const auto found = std::ranges::find(all.definitions, name, &OperationDefinition::name);
-  if (found == all.definitions.end()) throw GraphError(cat("operation '", name, "' is described before it is defined"));
-  found->parameters = parameters;
-  found->dtypes = dtypes;
-  found->documentation = std::move(documentation);
+void describe(Kind kind, std::string_view parameters, DTypeClass dtypes, std::string documentation) {
+  OperationDefinition* entry = storage().by_kind.at(kind.index());
+  if (!entry) throw GraphError(cat("operation '", kind, "' is described before it is defined"));
+  entry->parameters = parameters;
+  entry->dtypes = dtypes;
+  entry->documentation = std::move(documentation);
 }
 
-const OperationDefinition* find_definition(std::string_view name) {
-  const auto& names = registry().by_name;
-  const auto found = names.find(name);
-  return found == names.end() ? nullptr : found->second;
-}
-
-const OperationDefinition& definition_of(std::string_view name) {
-  if (const OperationDefinition* definition = find_definition(name)) return *definition;
+Kind kind_named(std::string_view name) {
+  if (const std::optional<Kind> kind = Kind::find(name)) return *kind;
   throw GraphError(cat("unknown operation '", name, "'", nearest_names(name)));
 }
+
+const OperationDefinition& definition_of(Kind kind) { return *registry().by_kind.at(kind.index()); }
 
 std::vector<const OperationDefinition*> all_definitions() {
   std::vector<const OperationDefinition*> all;

@@ -2,7 +2,7 @@
 // definitions.
 //
 // Each family defines its operations in src/core/ops/<family>.cpp: signature, attributes, type inference, and
-// derivative, side by side. Backends keep their own tables, indexed by the same operation names.
+// derivative, side by side. Backends keep their own tables, indexed by kind (core/kind_table.h).
 #pragma once
 
 #include <functional>
@@ -91,7 +91,7 @@ class GradientContext {
   // Adds an operation of a different kind whose tensor attributes (attributes that can be passed as integer tensors)
   // are a subset of this operation's. If this operation takes them as operands, these operands are appended to
   // `inputs`.
-  Tensor* add_alike(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes) const;
+  Tensor* add_alike(Kind kind, std::vector<Tensor*> inputs, Attributes attributes) const;
 };
 
 // The classes of dtypes that operations accept as operands.
@@ -133,7 +133,7 @@ using Decompose =
     std::function<std::vector<Tensor*>(class Builder&, const std::vector<Tensor*>& inputs, const Attributes&)>;
 
 struct OperationDefinition {
-  std::string_view name;
+  Kind name;
   std::string_view family = {};  // name of the family and of its file, e.g. "arithmetic" or "pooling"; set by define()
   int min_inputs = 0;
   int max_inputs = 0;  // -1 if the number of operands is unlimited
@@ -194,6 +194,8 @@ struct OperationDefinition {
 // converted. Throws a GraphError that lists the allowed attributes if an attribute is unknown, missing, or of the wrong
 // kind.
 Attributes complete_attributes(const OperationDefinition& definition, Attributes given, std::string_view where = {});
+Attributes complete_attributes(std::string_view name, const std::vector<AttributeSpec>& specs, Attributes given,
+                               std::string_view where);
 
 // Converts operands that represent attributes into attributes. Returns false and changes nothing if the value of any
 // such operand is unknown.
@@ -204,9 +206,7 @@ bool settle_tensor_attributes(const OperationDefinition& definition, std::vector
 bool is_effect(const Operation& operation);
 
 // Read-only access to definitions. The first lookup registers the definitions of all files in src/core/ops/.
-MPSGRAPH_API const OperationDefinition& definition_of(
-    std::string_view name);  // throws a GraphError that suggests similar names if the name is unknown
-const OperationDefinition* find_definition(std::string_view name);
+MPSGRAPH_API const OperationDefinition& definition_of(Kind kind);
 MPSGRAPH_API std::vector<const OperationDefinition*> all_definitions();  // all definitions, grouped by family
 
 // Registers all or some of the operations of a family. A Family object is the last statement of a file in
@@ -219,6 +219,6 @@ using Family = Registration<OperationDefinition>;
 void define(OperationDefinition definition);
 // States what callers see of an operation that has just been defined: its parameters, dtypes, and documentation. May
 // only be called from a function passed to Family.
-void describe(std::string_view name, std::string_view parameters, DTypeClass dtypes, std::string documentation);
+void describe(Kind kind, std::string_view parameters, DTypeClass dtypes, std::string documentation);
 
 }  // namespace mpsgraph

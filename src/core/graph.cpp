@@ -19,7 +19,7 @@ std::string built_at(const Location& location) {
 
 bool is_variable(const Tensor* tensor) { return tensor->operation->is("variable"); }
 
-void check_type(const TensorType& type, std::string_view kind, const std::string& where) {
+void check_type(const TensorType& type, Kind kind, const std::string& where) {
   if (!type.shape.ranked()) return;
   const Dims& dims = type.shape.dims();
   if (dims.size() > static_cast<size_t>(max_rank)) {
@@ -80,7 +80,7 @@ std::string Tensor::name() const {
   return operation->outputs.size() > 1 ? cat(operation->name, ":", index) : operation->name;
 }
 
-std::string_view Operation::kind() const { return definition->name; }
+Kind Operation::kind() const { return definition->name; }
 
 Graph& Operation::graph() const { return *parent->graph; }
 
@@ -125,8 +125,8 @@ Graph::Graph() : root_(std::make_unique<Block>()), current_(root_.get()), names_
 
 Graph::~Graph() = default;
 
-Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes,
-                         std::string_view name, std::vector<std::unique_ptr<Block>> blocks) {
+Operation* Graph::create(Kind kind, std::vector<Tensor*> inputs, Attributes attributes, std::string_view name,
+                         std::vector<std::unique_ptr<Block>> blocks) {
   const BlockGuard guard(*this, blocks);
   const OperationDefinition& definition = definition_of(kind);
   const std::string where = built_at(location_);
@@ -161,7 +161,7 @@ Operation* Graph::create(std::string_view kind, std::vector<Tensor*> inputs, Att
   return append_here(definition, std::move(inputs), std::move(attributes), name, std::move(types), std::move(blocks));
 }
 
-Tensor* Graph::add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes, std::string_view name) {
+Tensor* Graph::add(Kind kind, std::vector<Tensor*> inputs, Attributes attributes, std::string_view name) {
   return create(kind, std::move(inputs), std::move(attributes), name)->output();
 }
 
@@ -232,8 +232,8 @@ Tensor* Graph::append_output(Operation* operation, TensorType type) {
   return operation->outputs.emplace_back(std::make_unique<Tensor>(Tensor{operation, index, std::move(type)})).get();
 }
 
-std::string Graph::unique_name(std::string_view wanted, std::string_view kind) const {
-  std::string base(wanted.empty() ? kind : wanted);
+std::string Graph::unique_name(std::string_view wanted, Kind kind) const {
+  std::string base(wanted.empty() ? kind.name() : wanted);
   if (!is_utf8(base)) throw GraphError(cat("[", kind, "] the name of an operation must be valid UTF-8"));
   if (!names_->find(base)) return base;
   int64_t& counter = name_counters_[base];

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "core/definition.h"
+#include "core/kind_table.h"
 #include "core/ops/shape.h"
 
 namespace mpsgraph {
@@ -239,8 +240,8 @@ KnownValues stacked(const Operation& operation, int, const Operands& x) {
   return is_vector(operation.output()) ? concatenated(operation, 0, x) : unknown;
 }
 
-const std::unordered_map<std::string_view, Rule>& rules() {
-  static const std::unordered_map<std::string_view, Rule> table = {
+const KindTable<Rule>& rules() {
+  static const KindTable<Rule> table = {
       {"identity", as_it_is},
       {"optimization_barrier", as_it_is},
       {"cast", as_it_is},
@@ -324,9 +325,7 @@ KnownValues leaf(const Tensor* tensor, size_t count) {
 
 }  // namespace
 
-bool is_shape_arithmetic(std::string_view kind) {
-  return kind == "shape_of" || kind == "constant" || rules().contains(kind);
-}
+bool is_shape_arithmetic(Kind kind) { return kind == "shape_of" || kind == "constant" || rules().contains(kind); }
 
 std::optional<KnownValues> known_values(const Tensor* tensor) {
   const std::optional<size_t> length = countable(tensor);
@@ -363,7 +362,7 @@ std::optional<KnownValues> known_values(const Tensor* tensor) {
       const bool all_countable = std::all_of(operation.inputs.begin(), operation.inputs.end(), countable);
       Operands operands;
       for (const Tensor* input : operation.inputs) operands.push_back(&known[input]);
-      if (all_countable) result = rules().at(operation.kind())(operation, t->index, operands);
+      if (all_countable) result = (*rules().find(operation.kind()))(operation, t->index, operands);
     } catch (const std::exception&) {  // Text that verify() has not checked yet may lack an attribute.
       result.clear();
     }

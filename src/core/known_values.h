@@ -25,6 +25,6 @@ MPSGRAPH_API std::optional<KnownValues> known_values(const Tensor* tensor);
 std::optional<Ints> constant_value(const Tensor* tensor);
 
 // Whether the evaluator supports operations of this kind.
-bool is_shape_arithmetic(std::string_view kind);
+bool is_shape_arithmetic(Kind kind);
 
 }  // namespace mpsgraph

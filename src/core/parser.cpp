@@ -405,7 +405,7 @@ class Parser {
     expect("=");
     const std::string_view kind = word("a kind of operation");
     const OperationDefinition& definition =
-        placed(start, [&]() -> const OperationDefinition& { return definition_of(kind); });
+        placed(start, [&]() -> const OperationDefinition& { return definition_of(kind_named(kind)); });
     std::vector<Tensor*> inputs;
     expect("(");
     list(")", [&] { inputs.push_back(tensor_reference()); });

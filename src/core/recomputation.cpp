@@ -8,9 +8,7 @@
 namespace mpsgraph {
 namespace {
 
-bool is_mark(const Operation& operation) {
-  return operation.is("recomputation_begin") || operation.is("recomputation_end");
-}
+bool is_mark(const Operation& operation) { return operation.is({"recomputation_begin", "recomputation_end"}); }
 
 Tensor* replaced(Tensor* tensor, const Replacements& now) {
   const auto found = now.find(tensor);
@@ -46,8 +44,8 @@ const RecomputedRange* RecomputedRanges::containing(const Operation& operation) 
 }
 
 bool can_recompute(const Operation& operation) {
-  if (operation.definition->takes_variables || operation.definition->root_only || operation.is("argument") ||
-      operation.is("call") || is_effect(operation))
+  if (operation.definition->takes_variables || operation.definition->root_only || operation.is({"argument", "call"}) ||
+      is_effect(operation))
     return false;
   return std::ranges::all_of(operation.blocks, [](const auto& block) {
     return std::ranges::all_of(block->operations,

@@ -22,7 +22,7 @@ class Verifier {
  private:
   template <class... Args>
   [[noreturn]] void fail(const Operation& operation, const Args&... message) const {
-    throw GraphError(cat("'", operation.name, "' (", operation.definition ? operation.kind() : "no definition",
+    throw GraphError(cat("'", operation.name, "' (", operation.definition ? operation.kind().name() : "no definition",
                          "): ", message..., operation.where()));
   }
 

@@ -2,9 +2,8 @@
 #include "core/wide.h"
 
 #include <algorithm>
-#include <string_view>
-#include <unordered_map>
 
+#include "core/kind_table.h"
 #include "mpsgraph/core/builder.h"
 
 namespace mpsgraph {
@@ -17,9 +16,9 @@ enum class Wide : uint8_t {
   parts
 };  // `parts`: only the decomposition casts to float32; kernels already use float32 internally
 
-const std::unordered_map<std::string_view, Wide>& kinds() {
+const KindTable<Wide>& kinds() {
   using enum Wide;
-  static const std::unordered_map<std::string_view, Wide> table{
+  static const KindTable<Wide> table{
       // sums, whose derivatives are broadcasts
       {"reduction_sum", value},
       {"broadcast_gradient", value},
@@ -61,8 +60,8 @@ const std::unordered_map<std::string_view, Wide>& kinds() {
 // Whether the operation's operands are half precision, and the entry for its kind in the table returned by kinds() is
 // `one` (`value` or `derivative`) or `both`.
 bool is(const Operation& operation, Wide one) {
-  const auto found = kinds().find(operation.kind());
-  return found != kinds().end() && (found->second == one || found->second == Wide::both) && is_of_halves(operation);
+  const Wide* wide = kinds().find(operation.kind());
+  return wide && (*wide == one || *wide == Wide::both) && is_of_halves(operation);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class Lowering {
   int64_t height(size_t i = 0) const { return sources[i]->shape()[1]; }
   int64_t width(size_t i = 0) const { return sources[i]->shape()[2]; }
   int64_t channels(size_t i = 0) const { return sources[i]->shape()[3]; }
-  Tensor* add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
+  Tensor* add(Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
     return b.graph().add(kind, std::move(inputs), std::move(attributes));
   }
 

@@ -68,8 +68,7 @@ FilterPtr FilterNode::create(std::string_view kind, std::vector<ImagePtr> source
                         "got a different kind"
                       : "needs a data source, got None");
   if (!definition.parameters && parameters) refuse("has no parameters, so it takes no data source");
-  OperationDefinition named{.name = definition.name, .attributes = definition.attributes};
-  node->attributes_ = complete_attributes(named, std::move(attributes), node->where());
+  node->attributes_ = complete_attributes(definition.name, definition.attributes, std::move(attributes), node->where());
   node->sources_ = std::move(sources);
   node->parameters_ = std::move(parameters);
   node->result_.format = node->sources_.empty() ? ChannelFormat::none : node->sources_[0]->format;

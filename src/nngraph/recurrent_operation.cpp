@@ -17,8 +17,13 @@ std::string_view activation_of(const Neuron& n) {
   return n.type == "linear" && n.a == 1 && n.b == 0 ? "none" : "";
 }
 
-std::string kind_of(RecurrentCell cell) {
-  return cell == RecurrentCell::lstm ? "lstm" : cell == RecurrentCell::gru ? "gru" : "single_gate_rnn";
+Kind kind_of(RecurrentCell cell) {
+  return cell == RecurrentCell::lstm ? Kind("lstm") : cell == RecurrentCell::gru ? Kind("gru") : "single_gate_rnn";
+}
+Kind gradients_kind_of(RecurrentCell cell) {
+  return cell == RecurrentCell::lstm  ? Kind("lstm_gradients")
+         : cell == RecurrentCell::gru ? Kind("gru_gradients")
+                                      : "single_gate_rnn_gradients";
 }
 
 Attributes activations_of(const RecurrentDescriptor& d) {
@@ -143,7 +148,7 @@ CellGradients CellGraph::operation_backward(Tensor* source, const CellStart& sta
   in.append_to(given);
   if (last.state) given.push_back(last.state);
   if (lstm && last.cell) given.push_back(last.cell);
-  const Operation* found = b_.graph().create(kind_of(d_.cell) + "_gradients", std::move(given), std::move(attributes));
+  const Operation* found = b_.graph().create(gradients_kind_of(d_.cell), std::move(given), std::move(attributes));
 
   size_t next = 0;
   const auto take = [&](bool there) { return there ? found->output(next++) : nullptr; };

@@ -35,7 +35,7 @@ bool has_effect(const Block& block) {
 // or a call, whose duration is unknown.
 bool open_ended(const Block& block) {
   return std::ranges::any_of(block.operations, [](auto& operation) {
-    return operation->is("while") || operation->is("for") || operation->is("call") ||
+    return operation->is({"while", "for", "call"}) ||
            std::ranges::any_of(operation->blocks, [](auto& inner) { return open_ended(*inner); });
   });
 }

@@ -189,7 +189,7 @@ Json described(const PackageTraining& training) {
           {"description", training.description}};
 }
 
-void check_tensors(const Graph& graph, const NamedTensors& tensors, std::string_view what, std::string_view kind) {
+void check_tensors(const Graph& graph, const NamedTensors& tensors, std::string_view what, Kind kind) {
   std::set<std::string> names;
   for (const auto& [name, tensor] : tensors) {
     const std::string called = cat(what, " '", name, "'");
@@ -197,7 +197,7 @@ void check_tensors(const Graph& graph, const NamedTensors& tensors, std::string_
       throw GraphError(cat("[save] ", called, " must be a tensor of the graph that is saved"));
     if (tensor->operation->parent != &graph.root())
       throw GraphError(cat("[save] ", called, " must not be inside a block of a control-flow operation"));
-    if (!kind.empty() && !tensor->operation->is(kind))
+    if (kind && !tensor->operation->is(kind))
       throw GraphError(
           cat("[save] ", called, " must be a ", kind, ", but it is the result of ", tensor->operation->kind()));
     if (!names.insert(name).second) throw GraphError(cat("[save] names must be unique, got ", called, " twice"));
@@ -208,7 +208,7 @@ void check(const PackageContents& contents) {
   if (!contents.graph) throw GraphError("[save] the package must contain a graph");
   const Graph& graph = *contents.graph;
   check_tensors(graph, contents.inputs, "input", "placeholder");
-  check_tensors(graph, contents.outputs, "output", "");
+  check_tensors(graph, contents.outputs, "output", Kind());
   check_tensors(graph, contents.parameters, "parameter", "variable");
   if (contents.outputs.empty()) throw GraphError("[save] the package needs at least one output");
   std::set<std::string> names;
@@ -216,7 +216,7 @@ void check(const PackageContents& contents) {
     if (!names.insert(function.name).second)
       throw GraphError(cat("[save] names of functions must be unique, got function '", function.name, "' twice"));
     check_tensors(graph, function.inputs, cat(function.name, "'s input"), "placeholder");
-    check_tensors(graph, function.outputs, cat(function.name, "'s output"), "");
+    check_tensors(graph, function.outputs, cat(function.name, "'s output"), Kind());
     for (const Operation* operation : function.operations)
       if (!operation || operation->parent != &graph.root())
         throw GraphError(cat("[save] the operations of function '", function.name,
@@ -340,18 +340,18 @@ void check_format(const Json& manifest) {
                              plain_version, " and ", functions_version, "; update mpsgraph"));
 }
 
-Tensor* find_tensor(const Graph& graph, const std::string& operation_name, size_t result, std::string_view kind) {
+Tensor* find_tensor(const Graph& graph, const std::string& operation_name, size_t result, Kind kind) {
   Operation* operation = graph.find(operation_name);
   if (!operation || result >= operation->outputs.size() || operation->parent->owner)
     throw PackageError(
         cat("the manifest names '", operation_name, ":", result, "', which is not a tensor of the graph"));
-  if (!kind.empty() && !operation->is(kind))
+  if (kind && !operation->is(kind))
     throw PackageError(
         cat("the manifest names '", operation_name, "' as a ", kind, ", but it is the result of ", operation->kind()));
   return operation->output(result);
 }
 
-NamedTensors find_all(const Graph& graph, const Json& manifest, const char* key, std::string_view kind) {
+NamedTensors find_all(const Graph& graph, const Json& manifest, const char* key, Kind kind) {
   NamedTensors tensors;
   std::set<std::string> names;
   for (const Json& item : list_member(manifest, key)) {
@@ -388,7 +388,7 @@ std::vector<PackageFunction> functions_in(const Graph& graph, const Json& manife
   for (const Json& described : list_member(manifest, "functions")) {
     PackageFunction function{text_member(described, "name"),
                              find_all(graph, described, "inputs", "placeholder"),
-                             find_all(graph, described, "outputs", ""),
+                             find_all(graph, described, "outputs", Kind()),
                              {}};
     if (!names.insert(function.name).second)
       throw PackageError(cat("the manifest lists the function '", function.name, "' twice"));
@@ -471,7 +471,7 @@ PackageContents read_contents(const fs::path& directory, const Json& manifest, c
     throw PackageError(cat((directory / graph_name).string(), " is damaged: ", error.what()));
   }
   contents.inputs = find_all(*contents.graph, manifest, "inputs", "placeholder");
-  contents.outputs = find_all(*contents.graph, manifest, "outputs", "");
+  contents.outputs = find_all(*contents.graph, manifest, "outputs", Kind());
   contents.parameters = find_all(*contents.graph, manifest, "parameters", "variable");
   contents.trainable = variables_in(*contents.graph, manifest, "trainable");
   if (manifest["format_version"] == plain_version) return contents;

@@ -144,7 +144,7 @@ inline bool close(const Array& a, const Array& b, double tolerance = 0);
 
 // Run an operation with the kernel that the lowering would choose or, if it has several candidates, with each candidate
 // that accepts it. Check that their results agree, and return those of the last candidate.
-inline std::vector<Array> run_all(std::string_view kind, const std::vector<Array>& inputs, Attributes attributes = {},
+inline std::vector<Array> run_all(Kind kind, const std::vector<Array>& inputs, Attributes attributes = {},
                                   bool reference = false) {
   Graph graph;
   std::vector<Tensor*> tensors;
@@ -177,8 +177,7 @@ inline std::vector<Array> run_all(std::string_view kind, const std::vector<Array
   return results;
 }
 
-inline Array run(std::string_view kind, const std::vector<Array>& inputs, Attributes attributes = {},
-                 bool reference = false) {
+inline Array run(Kind kind, const std::vector<Array>& inputs, Attributes attributes = {}, bool reference = false) {
   return run_all(kind, inputs, std::move(attributes), reference)[0];
 }
 

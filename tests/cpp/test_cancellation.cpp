@@ -102,7 +102,7 @@ TEST(loops_without_a_flag_are_not_cancelled) {
 }
 
 // Run a kernel on one thread, check that it ends when it is cancelled, and return how often it checks for that.
-int64_t polls(std::string_view kind, const std::vector<Array>& inputs, Attributes attributes) {
+int64_t polls(Kind kind, const std::vector<Array>& inputs, Attributes attributes) {
   Graph graph;
   std::vector<Tensor*> tensors;
   for (const Array& a : inputs)
@@ -128,7 +128,7 @@ TEST(kernels_check_often_whether_they_were_cancelled) {
   const auto sorted = [](int64_t axis) { return Attributes{{"axis", axis}, {"descending", false}}; };
   const Array rows = numbers(DType::float32, {4096, 256}), row = numbers(DType::float32, {1 << 20});
   struct Case {
-    const char* kind;
+    Kind kind;
     std::vector<Array> inputs;
     Attributes attributes;
     int64_t least;

@@ -228,8 +228,9 @@ TEST(every_definition_is_found_by_name) {
     CHECK(definition->infer != nullptr);
     CHECK(!definition->family.empty());
   }
-  CHECK(!find_definition("no such thing"));
-  CHECK_THROWS(GraphError, definition_of("aditon"), "'aditon'", "addition");
+  CHECK_EQUAL(all_definitions().size(), Kind::count);  // each kind in kind_names has a definition
+  CHECK(!Kind::find("no such thing"));
+  CHECK_THROWS(GraphError, kind_named("aditon"), "'aditon'", "addition");
 }
 
 TEST(operation_names_are_unique_and_predictable) {

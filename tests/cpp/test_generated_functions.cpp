@@ -351,7 +351,7 @@ TEST(float64_functions_are_accurate) { check_functions<double>(DType::float64); 
 TEST(exponents_of_special_values) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for (const VectorSet set : supported_sets())
-    for (const char* kind : {"exponent", "exponent_base2", "exponent_base10"}) {
+    for (Kind kind : Kinds{"exponent", "exponent_base2", "exponent_base10"}) {
       Graph graph;
       Tensor* x = placeholder(graph, DType::float32);
       const auto code = code_of(set, 4, {x}, {Builder(graph).unary(kind, x)});

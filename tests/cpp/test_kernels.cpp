@@ -218,7 +218,7 @@ TEST(one_hot_matches_naive_loops) {
 
 namespace {
 
-void check_reduction(const char* kind, DType dtype, const Array& x, const Ints& axes, double start,
+void check_reduction(Kind kind, DType dtype, const Array& x, const Ints& axes, double start,
                      double (*combine)(double, double)) {
   Dims dims = x.dims;
   for (size_t i = 0; i < dims.size(); ++i)
@@ -277,7 +277,7 @@ TEST(reductions_of_empty_and_nan_inputs) {
   CHECK_EQUAL(run("reduction_sum", {none}, with("axes", Ints{0})).size(), 0);
   for (DType dtype : float_dtypes()) {
     const Array x = array(dtype, {2, 3}, {nan_, 1, 2, nan_, nan_, nan_});
-    const auto reduce = [&](const char* kind) { return run(kind, {x}, with("axes", Ints{1})); };
+    const auto reduce = [&](Kind kind) { return run(kind, {x}, with("axes", Ints{1})); };
     CHECK(close(reduce("reduction_maximum"), array(dtype, {2, 1}, {2, nan_})));
     CHECK(close(reduce("reduction_minimum"), array(dtype, {2, 1}, {1, nan_})));
     CHECK(close(reduce("reduction_maximum_propagate_nan"), array(dtype, {2, 1}, {nan_, nan_})));

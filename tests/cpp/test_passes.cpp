@@ -209,7 +209,7 @@ TEST(decompositions_match_inferred_types) {
   auto input = [&](Dims dims) { return g.add("placeholder", {}, {{"type", f32(std::move(dims))}}); };
   Tensor *x = input({4, 5, 6}), *g1 = input({4, 5, 6}), *row = input({1, 1, 6}), *s = input({});
   struct Case {
-    std::string_view kind;
+    Kind kind;
     std::vector<Tensor*> inputs;
     Attributes attributes;
   };

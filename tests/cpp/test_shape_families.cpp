@@ -20,7 +20,7 @@ struct Fixture {
   Tensor* input(Shape shape, DType dtype = DType::float32) {
     return graph.add("placeholder", {}, {{"type", TensorType{dtype, std::move(shape)}}});
   }
-  Shape shape(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {}) {
+  Shape shape(Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {}) {
     return graph.add(kind, std::move(inputs), std::move(attributes))->shape();
   }
   // Check that gradients up to this order exist and have the types of the tensors they belong to.
@@ -203,7 +203,7 @@ TEST(convolution_gradients_of_any_order_have_right_types) {
 
 TEST(pooling_types_and_gradients) {
   for (const Shape& source : {Shape{2, 9, 9, 4}, Shape{-1, -1, 9, 4}, Shape{}}) {
-    for (const char* kind : {"max_pooling2d", "avg_pooling2d"}) {
+    for (Kind kind : Kinds{"max_pooling2d", "avg_pooling2d"}) {
       Fixture f;
       Tensor* x = f.input(source);
       Tensor* y = f.graph.add(kind, {x}, {{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}, {"ceil_mode", true}});
@@ -411,7 +411,7 @@ TEST(concat_gradients_use_slices_where_sizes_are_static) {
 
 TEST(decompositions_have_the_types_of_their_composites) {
   Fixture f;
-  const auto check = [&](std::string_view kind, const std::vector<Tensor*>& inputs, const Attributes& attributes) {
+  const auto check = [&](Kind kind, const std::vector<Tensor*>& inputs, const Attributes& attributes) {
     const Operation* operation = f.graph.create(kind, inputs, attributes);
     const std::vector<Tensor*> parts = definition_of(kind).decompose(f.b, inputs, operation->attributes);
     CHECK_EQUAL(parts.size(), operation->outputs.size());

@@ -348,7 +348,7 @@ void rejected(const std::string& lines, const std::string& fragment) {
   CHECK_THROWS(GraphError, verify(*graph), fragment);
 }
 
-Operation* unchecked(Graph& graph, std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes,
+Operation* unchecked(Graph& graph, Kind kind, std::vector<Tensor*> inputs, Attributes attributes,
                      std::vector<TensorType> types, std::string_view name = "y") {
   return graph.create_unchecked(graph.root(), definition_of(kind), std::move(inputs), std::move(attributes), name,
                                 std::move(types));

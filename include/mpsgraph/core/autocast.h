@@ -35,10 +35,9 @@ class MPSGRAPH_API Autocast {
   Autocast(Graph& graph, DType low) : graph_(graph), low_(low) {}
 
   // Like Graph::create. Under the rule `source`, the returned operation is the cast of the result.
-  Operation* create(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
-                    std::string_view name = {}, std::vector<std::unique_ptr<Block>> blocks = {});
-  Tensor* add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
-              std::string_view name = {}) {
+  Operation* create(Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {}, std::string_view name = {},
+                    std::vector<std::unique_ptr<Block>> blocks = {});
+  Tensor* add(Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {}, std::string_view name = {}) {
     return create(kind, std::move(inputs), std::move(attributes), name)->output();
   }
 

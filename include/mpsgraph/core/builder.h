@@ -29,9 +29,9 @@ class MPSGRAPH_API Builder {
   Tensor* filled_like(Tensor* x, double value);
 
   // ---- element-wise operations ----
-  Tensor* unary(std::string_view kind, Tensor* x);
-  Tensor* binary(std::string_view kind, Tensor* a, Tensor* b);
-  Tensor* add(Tensor* a, Tensor* b) { return binary(a->type.history ? "history_addition" : "addition", a, b); }
+  Tensor* unary(Kind kind, Tensor* x);
+  Tensor* binary(Kind kind, Tensor* a, Tensor* b);
+  Tensor* add(Tensor* a, Tensor* b) { return binary(a->type.history ? Kind("history_addition") : "addition", a, b); }
   Tensor* sub(Tensor* a, Tensor* b) { return binary("subtraction", a, b); }
   Tensor* mul(Tensor* a, Tensor* b) { return binary("multiplication", a, b); }
   Tensor* div(Tensor* a, Tensor* b) { return binary("division", a, b); }

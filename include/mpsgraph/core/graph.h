@@ -20,6 +20,7 @@
 
 #include "mpsgraph/core/attributes.h"
 #include "mpsgraph/core/errors.h"
+#include "mpsgraph/core/kind.h"
 #include "mpsgraph/core/types.h"
 #include "mpsgraph/export.h"
 
@@ -73,8 +74,9 @@ class MPSGRAPH_API Operation {
   Block* parent = nullptr;
   Location location;
 
-  std::string_view kind() const;  // the definition's name, e.g. "addition"
-  bool is(std::string_view kind_name) const { return kind() == kind_name; }
+  Kind kind() const;
+  bool is(Kind other) const { return kind() == other; }
+  bool is(Kinds others) const { return std::ranges::find(others, kind()) != others.end(); }
   Tensor* input(size_t i) const { return inputs[i]; }
   Tensor* output(size_t i = 0) const { return outputs[i].get(); }
   Graph& graph() const;
@@ -107,11 +109,10 @@ class MPSGRAPH_API Graph {
   // Creates an operation and appends it to the current block. Checks the number of operands, the attributes, and that
   // the operands belong to this graph and are in scope, and infers the result types. If anything is wrong, throws a
   // typed error and leaves the graph unchanged. `name` may be empty; a name that is taken gets a suffix.
-  Operation* create(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
-                    std::string_view name = {}, std::vector<std::unique_ptr<Block>> blocks = {});
+  Operation* create(Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {}, std::string_view name = {},
+                    std::vector<std::unique_ptr<Block>> blocks = {});
   // Creates an operation and returns its single result.
-  Tensor* add(std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes = {},
-              std::string_view name = {});
+  Tensor* add(Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {}, std::string_view name = {});
 
   // Blocks can be built inside one another. begin_block() opens a block. finish_block() checks that the results are
   // visible in the block, inserts reads for results that are variables, and returns the block, which the caller passes
@@ -167,7 +168,7 @@ class MPSGRAPH_API Graph {
     std::vector<Operation*> operations;
   };
 
-  std::string unique_name(std::string_view wanted, std::string_view kind) const;
+  std::string unique_name(std::string_view wanted, Kind kind) const;
   void forget_names(const Block& block) noexcept;
   Operation* append(Block& block, const OperationDefinition& definition, std::vector<Tensor*> inputs,
                     Attributes attributes, std::string name, std::vector<TensorType> output_types,

@@ -124,7 +124,7 @@ using Lower = std::unique_ptr<Kernel> (*)(Lowering&);
 using Kernels = Registration<Kernel>;
 // Define the kernel of a kind of operation; call this in the function passed to a Kernels object. For kinds with
 // several kernels, see kernel_table.h.
-void define_kernel(std::string_view kind, Lower lower);
+void define_kernel(Kind kind, Lower lower);
 
 // Base class of the kernels that are made from callables. It contains everything that does not depend on the callable's
 // type, so that this code is compiled only once.

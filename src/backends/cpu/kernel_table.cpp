@@ -6,10 +6,10 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <unordered_map>
 
 #include "backends/cpu/amx.h"
 #include "backends/cpu/instruction_set.h"
+#include "core/kind_table.h"
 #include "mpsgraph/core/errors.h"
 
 namespace mpsgraph::cpu {
@@ -21,7 +21,7 @@ struct KernelsOfKind {
   bool (*suits)(const Operation&) = nullptr;  // for composite operations
 };
 
-using Registry = std::unordered_map<std::string_view, KernelsOfKind>;
+using Registry = KindTable<KernelsOfKind>;
 Registry& registry() {
   static Registry kernels;
   return kernels;
@@ -33,15 +33,12 @@ const Registry& filled_registry() {
   return registry();
 }
 
-const KernelsOfKind* kernels_of(std::string_view kind) {
-  const auto found = filled_registry().find(kind);
-  return found == filled_registry().end() ? nullptr : &found->second;
-}
+const KernelsOfKind* kernels_of(Kind kind) { return filled_registry().find(kind); }
 
-KernelsOfKind& add_kind(std::string_view kind) {
-  const auto [place, added] = registry().try_emplace(kind);
-  if (!added) throw GraphError(cat("operation kind '", kind, "' already has a kernel; register only one"));
-  return place->second;
+KernelsOfKind& add_kind(Kind kind) {
+  if (registry().contains(kind))
+    throw GraphError(cat("operation kind '", kind, "' already has a kernel; register only one"));
+  return registry()[kind];
 }
 
 bool has_technique([[maybe_unused]] std::string_view technique) {
@@ -57,7 +54,7 @@ bool has_technique([[maybe_unused]] std::string_view technique) {
 // The value of MPSGRAPH_KERNELS.
 struct KernelSettings {
   std::set<std::string, std::less<>> forbidden;  // candidates
-  std::map<std::string, std::string, std::less<>> forced;  // candidates by kind of operation
+  KindTable<std::string> forced;  // candidates by kind of operation
   std::map<std::string, bool, std::less<>> techniques;
 
   static const KernelSettings& get() {
@@ -84,18 +81,18 @@ struct KernelSettings {
       if (value != "on" && value != "off") refuse(setting, cat(name, "=on or ", name, "=off"));
       if (value == "on" && !has_technique(name)) refuse(setting, cat(name, "=off, because this processor lacks it"));
       techniques[name] = value == "on";
-    } else if (const KernelsOfKind* entry = kernels_of(name)) {
+    } else if (const auto kind = Kind::find(name); kind && kernels_of(*kind)) {
       std::string names;
-      for (const Candidate& candidate : entry->candidates) {
+      for (const Candidate& candidate : kernels_of(*kind)->candidates) {
         names += cat(names.empty() ? "" : ", ", candidate.name);
-        if (candidate.name == value) forced[name] = value;
+        if (candidate.name == value) forced[*kind] = value;
       }
-      if (!forced.contains(name))
+      if (!forced.contains(*kind))
         refuse(setting, names.empty() ? "an operation kind with several kernels" : cat(name, "= one of ", names));
     } else {
       std::set<std::string_view> names;
-      for (const auto& [kind, entry_of_kind] : filled_registry())
-        for (const Candidate& candidate : entry_of_kind.candidates) names.insert(candidate.name);
+      for (const KernelsOfKind& entry : filled_registry().values())
+        for (const Candidate& candidate : entry.candidates) names.insert(candidate.name);
       if (value != "off" || !names.contains(name)) {
         std::string all;
         for (const std::string_view one : names) all += cat(all.empty() ? "" : ", ", one);
@@ -112,13 +109,13 @@ struct KernelSettings {
 
 }  // namespace
 
-void define_kernel(std::string_view kind, Lower lower) { add_kind(kind).only = lower; }
+void define_kernel(Kind kind, Lower lower) { add_kind(kind).only = lower; }
 
-void define_candidates(std::string_view kind, std::vector<Candidate> candidates) {
+void define_candidates(Kind kind, std::vector<Candidate> candidates) {
   add_kind(kind).candidates = std::move(candidates);
 }
 
-void define_composite(std::string_view kind, Lower lower, bool (*suits)(const Operation&)) {
+void define_composite(Kind kind, Lower lower, bool (*suits)(const Operation&)) {
   KernelsOfKind& entry = add_kind(kind);
   entry.only = lower;
   entry.suits = suits;
@@ -134,14 +131,14 @@ bool has_plain_kernel(const Operation& operation) {
   return entry && !entry->suits;
 }
 
-std::span<const Candidate> candidates_of(std::string_view kind) {
+std::span<const Candidate> candidates_of(Kind kind) {
   const KernelsOfKind* entry = kernels_of(kind);
   return entry ? std::span<const Candidate>(entry->candidates) : std::span<const Candidate>();
 }
 
 std::unique_ptr<Kernel> make_kernel(Lowering& lowering) { return make_kernel(lowering.operation().kind(), lowering); }
 
-std::unique_ptr<Kernel> make_kernel(std::string_view kind, Lowering& lowering) {
+std::unique_ptr<Kernel> make_kernel(Kind kind, Lowering& lowering) {
   const Operation& operation = lowering.operation();
   const KernelsOfKind* entry = kernels_of(kind);
   if (!entry)
@@ -149,14 +146,13 @@ std::unique_ptr<Kernel> make_kernel(std::string_view kind, Lowering& lowering) {
         cat("[", kind, "] the CPU has no kernel for operation '", operation.name, "'", operation.where()));
   if (entry->only) return entry->only(lowering);
   const KernelSettings& settings = KernelSettings::get();
-  const auto forced = settings.forced.find(kind);
+  const std::string* forced = settings.forced.find(kind);
   std::string declined;
   for (const Candidate& candidate : entry->candidates) {
     const bool last = &candidate == &entry->candidates.back();
     if (lowering.reference_only() && !last) continue;
-    const bool off =
-        !lowering.reference_only() && (settings.forbidden.contains(candidate.name) ||
-                                       (forced != settings.forced.end() && forced->second != candidate.name));
+    const bool off = !lowering.reference_only() &&
+                     (settings.forbidden.contains(candidate.name) || (forced && *forced != candidate.name));
     Offer offer = off ? decline("forbidden by MPSGRAPH_KERNELS") : candidate.offer(lowering);
     if (offer) {
       auto kernel = offer.take();

@@ -45,22 +45,22 @@ struct Candidate {
 };
 
 // Define an ordered table of candidates. The last candidate runs if tests request plain loops.
-void define_candidates(std::string_view kind, std::vector<Candidate> candidates);
+void define_candidates(Kind kind, std::vector<Candidate> candidates);
 // Define the kernel of a composite operation. The operation is expanded into simpler operations if suits(operation)
 // returns false, and always if tests request plain loops.
-void define_composite(std::string_view kind, Lower lower, bool (*suits)(const Operation&));
+void define_composite(Kind kind, Lower lower, bool (*suits)(const Operation&));
 
 // Return whether the CPU has a kernel for this operation and its operands.
 bool has_kernel(const Operation& operation);
 // Return whether the CPU has a plain-loop kernel for this operation, which is used if tests request plain loops.
 bool has_plain_kernel(const Operation& operation);
 // Return the candidates for a kind of operation; empty if it has a single kernel or none.
-std::span<const Candidate> candidates_of(std::string_view kind);
+std::span<const Candidate> candidates_of(Kind kind);
 
 // Build the kernel of the lowering's operation, or of an operation of another kind with the same operands and
 // attributes. Throw UnsupportedError if there is none.
 std::unique_ptr<Kernel> make_kernel(Lowering& lowering);
-std::unique_ptr<Kernel> make_kernel(std::string_view kind, Lowering& lowering);
+std::unique_ptr<Kernel> make_kernel(Kind kind, Lowering& lowering);
 
 // Techniques within kernels that MPSGRAPH_KERNELS can require or forbid.
 inline constexpr std::string_view techniques[] = {

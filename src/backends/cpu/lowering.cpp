@@ -152,8 +152,7 @@ std::unique_ptr<Kernel> ProgramLowering::copy_kernel(Slot from, Slot to, size_t 
 }
 
 void ProgramLowering::lower_operation(Operation& operation, KernelList& list) {
-  if (operation.is("constant") || operation.is("argument") || operation.is("placeholder") || operation.is("variable"))
-    return;
+  if (operation.is({"constant", "argument"}) || operation.is({"placeholder", "variable"})) return;
   next_position();
   if (operation.is("check_indices")) last_check_ = position_;
   if (operation.is("undefined")) {

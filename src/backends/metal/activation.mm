@@ -46,9 +46,8 @@ bool follows_product(const Tensor* x) {
   for (int steps = 0; steps < 8; ++steps) {
     const Operation& operation = *x->operation;
     if (operation.is("matrix_multiplication")) return true;
-    const bool passes = operation.is("multiplication") || operation.is("division") || operation.is("addition") ||
-                        operation.is("subtraction") || operation.is("cast") || operation.is("reshape") ||
-                        operation.is("identity") || operation.is("select");
+    const bool passes = operation.is({"multiplication", "division"}) || operation.is({"addition", "subtraction"}) ||
+                        operation.is({"cast", "reshape"}) || operation.is({"identity", "select"});
     if (!passes) return false;
     const bool of_select = operation.is("select");
     const Tensor *first = operation.input(of_select ? 1 : 0), *second = nullptr;

@@ -53,8 +53,7 @@ class Carrier {
   }
 
  private:
-  Tensor* add(Block& block, std::string_view kind, std::vector<Tensor*> inputs, Attributes attributes,
-              const TensorType& type) {
+  Tensor* add(Block& block, Kind kind, std::vector<Tensor*> inputs, Attributes attributes, const TensorType& type) {
     const OperationDefinition& definition = definition_of(kind);
     attributes = complete_attributes(definition, std::move(attributes));
     return graph_.create_unchecked(block, definition, std::move(inputs), std::move(attributes), {}, {type})->output();

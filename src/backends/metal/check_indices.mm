@@ -20,7 +20,7 @@ namespace {
 // computed.
 int feed_of(const Lowering& l) {
   const Tensor* tensor = l.operation.input(0);
-  while (tensor->operation->is("reshape") || tensor->operation->is("identity")) tensor = tensor->operation->input(0);
+  while (tensor->operation->is({"reshape", "identity"})) tensor = tensor->operation->input(0);
   const auto& feeds = l.program.program.feeds;
   const auto found = std::ranges::find(feeds, tensor);
   return found == feeds.end() ? -1 : static_cast<int>(found - feeds.begin());

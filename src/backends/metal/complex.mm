@@ -164,7 +164,7 @@ using Function = Parts (*)(const Parts&);
 using Operation2 = Parts (*)(const Parts&, const Parts&);
 using Real = Term (*)(const Parts&);
 
-const std::unordered_map<std::string_view, Function> functions{
+const KindTable<Function> functions{
     {"exponent", exponent},
     {"exponent_base2", [](const Parts& z) { return exponent(z * std::numbers::ln2); }},
     {"exponent_base10", [](const Parts& z) { return exponent(z * std::numbers::ln10); }},
@@ -191,7 +191,7 @@ const std::unordered_map<std::string_view, Function> functions{
     {"atanh", atanh},
 };
 
-const std::unordered_map<std::string_view, Operation2> operations{
+const KindTable<Operation2> operations{
     {"addition", operator+}, {"subtraction", operator-},          {"multiplication", operator*},
     {"division", divided},   {"division_no_nan", divided_no_nan}, {"power", power},
 };
@@ -202,7 +202,7 @@ const std::unordered_map<std::string_view, Operation2> operations{
     return either(apply(z.re, part), apply(z.im, part));                                                \
   }
 
-const std::unordered_map<std::string_view, Real> real_results{
+const KindTable<Real> real_results{
     {"absolute", absolute},
     {"absolute_square", [](const Parts& z) { return square(z.re) + square(z.im); }},
     {"is_nan", CLASSIFY(isNaN)},
@@ -224,14 +224,14 @@ GraphTensors lower_complex_tensor(Lowering& l) { return {complex_tensor(l, {Term
 }  // namespace
 
 GraphTensors lower_complex(Lowering& l) {
-  const std::string_view kind = l.operation.kind();
+  const Kind kind = l.operation.kind();
   const Parts a = parts_of(l, l.input());
-  if (const auto found = functions.find(kind); found != functions.end()) return {complex_tensor(l, found->second(a))};
-  if (const auto found = real_results.find(kind); found != real_results.end()) return found->second(a);
+  if (const Function* function = functions.find(kind)) return {complex_tensor(l, (*function)(a))};
+  if (const Real* function = real_results.find(kind)) return (*function)(a);
   const Parts b = parts_of(l, l.input(1));
   if (kind == "equal") return both(a.re == b.re, a.im == b.im);
   if (kind == "not_equal") return either(a.re != b.re, a.im != b.im);
-  return {complex_tensor(l, operations.at(kind)(a, b))};
+  return {complex_tensor(l, (*operations.find(kind))(a, b))};
 }
 
 const Lowerings complex_lowerings("complex", [] {

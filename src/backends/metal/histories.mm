@@ -76,7 +76,7 @@ void Histories::visit(const Operation& operation) {
   if (operation.is("if")) {
     for (size_t i = 0; i < operation.outputs.size(); ++i)
       for (const auto& block : operation.blocks) join_all(operation.output(i), block->results[i]);
-  } else if (operation.is("for") || operation.is("while")) {
+  } else if (operation.is({"for", "while"})) {
     const bool counts = operation.is("for");
     const Block &first = *operation.blocks.front(), &last = *operation.blocks.back();
     const size_t arguments = counts ? 1 : 0, operands = counts ? 3 : 0;

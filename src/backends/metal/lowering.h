@@ -79,8 +79,8 @@ using Lower = GraphTensors (*)(Lowering&);
 // sample_grid has no lowering: Apple documents neither which coordinate comes first nor the origin of relative
 // coordinates, so sample_grid is expanded into gathers.
 using Lowerings = Registration<Lowering>;
-void define_lowering(std::string_view kind, Lower lower);  // called in the lambda that is passed to Lowerings
-Lower find_lowering(std::string_view kind);  // null if `kind` has no lowering
+void define_lowering(Kind kind, Lower lower);  // called in the lambda that is passed to Lowerings
+Lower find_lowering(Kind kind);  // null if `kind` has no lowering
 
 // Walks a program and lowers its operations. Each instance is used once.
 class ProgramLowering {

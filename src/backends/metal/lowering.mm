@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/definition.h"
+#include "core/kind_table.h"
 #include "core/known_values.h"
 
 namespace mpsgraph::metal {
@@ -14,24 +15,24 @@ namespace mpsgraph::metal {
 
 namespace {
 
-std::unordered_map<std::string_view, Lower>& table() {
+KindTable<Lower>& table() {
   // never destroyed, because queues use it until the process exits
-  static auto& lowerings = *new std::unordered_map<std::string_view, Lower>;
+  static auto& lowerings = *new KindTable<Lower>;
   return lowerings;
 }
 
 }  // namespace
 
-void define_lowering(std::string_view kind, Lower lower) {
-  if (!table().emplace(kind, lower).second)
-    throw GraphError(cat("operation '", kind, "' has two lowerings; expected one"));
+void define_lowering(Kind kind, Lower lower) {
+  if (table().contains(kind)) throw GraphError(cat("operation '", kind, "' has two lowerings; expected one"));
+  table()[kind] = lower;
 }
 
-Lower find_lowering(std::string_view kind) {
+Lower find_lowering(Kind kind) {
   static std::once_flag once;
   std::call_once(once, [] { Lowerings::for_each([](std::string_view, Lowerings::Say define) { define(); }); });
-  const auto found = table().find(kind);
-  return found == table().end() ? nullptr : found->second;
+  const Lower* found = table().find(kind);
+  return found ? *found : nullptr;
 }
 
 // --- one operation ---------------------------------------------------------------------------------------------------
@@ -124,7 +125,7 @@ bool has_effect(const Operation& operation) {  // prints do not count as effects
 
 // Call use(variable, is_assign) for every read and assign in the operation and its blocks.
 void for_each_use(const Operation& operation, const std::function<void(const Tensor*, bool)>& use) {
-  if (operation.is("read") || operation.is("assign")) use(operation.input(0), operation.is("assign"));
+  if (operation.is({"read", "assign"})) use(operation.input(0), operation.is("assign"));
   for (const auto& block : operation.blocks)
     for (const auto& inner : block->operations) for_each_use(*inner, use);
 }
@@ -161,7 +162,7 @@ void ProgramLowering::run() {
     }
     MPSGraphTensor* tensor = tensor_of(target);
     // Each target needs a separate tensor, because results are keyed by tensor and feeds cannot be results.
-    const bool given = target->operation->is("placeholder") || target->operation->is("constant");
+    const bool given = target->operation->is({"placeholder", "constant"});
     if (given || [taken containsObject:tensor]) tensor = [graph identityWithTensor:tensor name:nil];
     [taken addObject:tensor];
     targets.push_back(tensor);
@@ -222,7 +223,7 @@ TensorType ProgramLowering::lowered_type(const Tensor* tensor) {
 
 void ProgramLowering::lower_operations(const Block& block) {
   for (const auto& operation : block.operations) {
-    const bool is_given = operation->is("placeholder") || operation->is("variable") || operation->is("argument");
+    const bool is_given = operation->is({"placeholder", "variable", "argument"});
     if (!is_given) lower(*operation);
   }
 }

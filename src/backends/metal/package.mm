@@ -88,7 +88,7 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
       lowering.run();
       if (!lowering.reports.empty()) {
         const Operation& check = *lowering.reports.front().operation;
-        if (!check.is("check_indices") && !check.is("find_outside"))
+        if (!check.is({"check_indices", "find_outside"}))
           throw UnsupportedError(cat("[serialize] an MPSGraphPackage cannot contain print '", check.name,
                                      "'; remove the print, or use save()", check.where()));
         const std::string& of = check.attributes.string("of");

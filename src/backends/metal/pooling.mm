@@ -300,13 +300,13 @@ Taps taps_of(const Lowering& l, const ops::Pooling& pooling, const Dims& source)
 }
 
 const Lowerings pooling_lowerings("pooling", [] {
-  for (const std::string_view kind : {"max_pooling2d", "max_pooling4d"}) define_lowering(kind, lower_max_pooling);
-  for (const std::string_view kind : {"max_pooling2d_gradient", "max_pooling4d_gradient"})
+  for (const Kind kind : Kinds{"max_pooling2d", "max_pooling4d"}) define_lowering(kind, lower_max_pooling);
+  for (const Kind kind : Kinds{"max_pooling2d_gradient", "max_pooling4d_gradient"})
     define_lowering(kind, lower_d_maximum);
-  for (const std::string_view kind : {"max_pooling2d_at_maxima", "max_pooling4d_at_maxima"})
+  for (const Kind kind : Kinds{"max_pooling2d_at_maxima", "max_pooling4d_at_maxima"})
     define_lowering(kind, lower_at_maxima);
-  for (const std::string_view kind : {"avg_pooling2d", "avg_pooling4d"}) define_lowering(kind, lower_average<false>);
-  for (const std::string_view kind : {"avg_pooling2d_gradient", "avg_pooling4d_gradient"})
+  for (const Kind kind : Kinds{"avg_pooling2d", "avg_pooling4d"}) define_lowering(kind, lower_average<false>);
+  for (const Kind kind : Kinds{"avg_pooling2d_gradient", "avg_pooling4d_gradient"})
     define_lowering(kind, lower_d_average<false>);
   define_lowering("sum_pooling4d", lower_average<true>);
   define_lowering("sum_pooling4d_gradient", lower_d_average<true>);

@@ -211,11 +211,11 @@ GraphTensors lower_at_indices(Lowering& l) {
 }  // namespace
 
 const Lowerings pooling_indices_lowerings("pooling_indices", [] {
-  for (const std::string_view kind : {"max_pooling2d_return_indices", "max_pooling4d_return_indices"})
+  for (const Kind kind : Kinds{"max_pooling2d_return_indices", "max_pooling4d_return_indices"})
     define_lowering(kind, lower_return_indices);
-  for (const std::string_view kind : {"max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices"})
+  for (const Kind kind : Kinds{"max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices"})
     define_lowering(kind, lower_from_indices);
-  for (const std::string_view kind : {"max_pooling2d_at_indices", "max_pooling4d_at_indices"})
+  for (const Kind kind : Kinds{"max_pooling2d_at_indices", "max_pooling4d_at_indices"})
     define_lowering(kind, lower_at_indices);
 });
 

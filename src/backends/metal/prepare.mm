@@ -9,6 +9,7 @@
 #include "backends/metal/lowering.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
+#include "core/kind_table.h"
 #include "core/wide.h"
 #include "mpsgraph/core/builder.h"
 #include "mpsgraph/core/text.h"
@@ -24,7 +25,7 @@ ConstantPtr nothing(const TensorType& type) {
 }
 
 bool concerns_nothing(const Operation& operation) {
-  if (operation.is("placeholder") || operation.is("constant") || operation.is("variable")) return false;
+  if (operation.is({"placeholder", "constant", "variable"})) return false;
   // Operations on histories are not removed here, because their lowerings handle empty values.
   const auto history = [](const auto& tensor) { return tensor->type.history > 0; };
   if (std::ranges::any_of(operation.inputs, history) || std::ranges::any_of(operation.outputs, history)) return false;
@@ -109,7 +110,7 @@ void remove_nothing(compiler::Program& program) {
 // precision. Such sums occur in windowed operations, and in operations that add several elements at one position.
 // Reductions and moments are already in float32 after the widen pass; scatters and scans convert themselves.
 bool adds_halves(const Operation& operation) {
-  static constexpr std::string_view kinds[] = {
+  static constexpr KindSet kinds{
       "avg_pooling2d", "avg_pooling2d_gradient", "avg_pooling4d", "avg_pooling4d_gradient", "sum_pooling4d",
       "sum_pooling4d_gradient", "max_pooling2d_gradient", "max_pooling4d_gradient",
       "max_pooling2d_gradient_from_indices", "max_pooling4d_gradient_from_indices", "resize_bilinear",
@@ -119,13 +120,10 @@ bool adds_halves(const Operation& operation) {
       "convolution2d_weights_gradient", "depthwise_convolution2d_weights_gradient",
       "depthwise_convolution3d_weights_gradient"};
   // PyTorch lists gradients of convolution data among the operations that fail with bfloat16 on Macs.
-  static constexpr std::string_view of_bfloat16[] = {
-      "convolution2d_data_gradient", "depthwise_convolution2d_data_gradient", "depthwise_convolution3d_data_gradient"};
-  const auto is_among = [&](const auto& names) {
-    return std::ranges::find(names, operation.kind()) != std::end(names);
-  };
-  if (is_among(of_bfloat16)) return operation.inputs[0]->dtype() == DType::bfloat16;
-  return is_among(kinds) && is_of_halves(operation);
+  static constexpr KindSet of_bfloat16{"convolution2d_data_gradient", "depthwise_convolution2d_data_gradient",
+                                       "depthwise_convolution3d_data_gradient"};
+  if (of_bfloat16.contains(operation.kind())) return operation.inputs[0]->dtype() == DType::bfloat16;
+  return kinds.contains(operation.kind()) && is_of_halves(operation);
 }
 
 compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Operation& operation) {

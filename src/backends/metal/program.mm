@@ -43,7 +43,7 @@ size_t most_alive(const Block& block) {
   size_t alive = 0, most = 0;
   for (size_t i = 0; i < block.operations.size(); ++i) {
     const Operation& operation = *block.operations[i];
-    if (operation.is("constant") || operation.is("placeholder") || operation.is("variable")) continue;
+    if (operation.is({"constant", "placeholder", "variable"})) continue;
     for (const auto& output : operation.outputs) {
       const size_t bytes = static_cast<size_t>(output->shape().elements()) * size_of(output->dtype());
       const auto use = last_use.find(output.get());

@@ -228,8 +228,8 @@ GraphTensors lower_d_resize(Lowering& l) {
 }  // namespace
 
 const Lowerings resize_lowerings("resize", [] {
-  for (const std::string_view kind : {"resize_nearest", "resize_bilinear"}) define_lowering(kind, lower_resize);
-  for (const std::string_view kind : {"resize_nearest_gradient", "resize_bilinear_gradient"})
+  for (const Kind kind : Kinds{"resize_nearest", "resize_bilinear"}) define_lowering(kind, lower_resize);
+  for (const Kind kind : Kinds{"resize_nearest_gradient", "resize_bilinear_gradient"})
     define_lowering(kind, lower_d_resize);
 });
 

@@ -144,7 +144,7 @@ void d_log_softmax_gradient(GradientContext& c) {
   if (c.needs(1)) c.set(1, softmax_gradient_of(b, b.neg(b.mul(v, b.sum(u, axis))), x, c.attributes()));
 }
 
-void along_axis(std::string_view name, std::string_view parameters, std::string documentation, Gradient gradient,
+void along_axis(Kind name, std::string_view parameters, std::string documentation, Gradient gradient,
                 Decompose decompose) {
   const int operands = static_cast<int>(std::ranges::count(parameters, ','));  // the last parameter is the axis
   OperationDefinition d =
@@ -163,7 +163,7 @@ Args:
 }  // namespace
 
 const Family activation_family("activation", [] {
-  const auto activation = [](std::string_view name, std::string_view parameters, std::string_view documentation,
+  const auto activation = [](Kind name, std::string_view parameters, std::string_view documentation,
                              Gradient gradient) {
     define(elementwise(name, parameters, DTypeClass::floats, documentation, infer_pointwise, std::move(gradient)));
   };

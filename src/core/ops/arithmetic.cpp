@@ -22,7 +22,7 @@ struct Term {
   Tensor* tensor;
   Term constant(double value) const { return {builder, builder->scalar_like(tensor, value)}; }
 };
-Term of(std::string_view kind, Term x) { return {x.builder, x.builder->unary(kind, x.tensor)}; }
+Term of(Kind kind, Term x) { return {x.builder, x.builder->unary(kind, x.tensor)}; }
 Term square(Term x) { return of("square", x); }
 Term operator-(Term x) { return of("negative", x); }
 Term operator+(Term a, Term b) { return {a.builder, a.builder->add(a.tensor, b.tensor)}; }
@@ -37,7 +37,8 @@ Term operator-(double a, Term b) { return b.constant(a) - b; }
 // result.
 using UnaryRule = Term (*)(Term x, Term y, Term g);
 struct Unary {
-  std::string_view name, documentation;
+  Kind name;
+  std::string_view documentation;
   DTypeClass operands;
   UnaryRule rule;  // null if the gradient is zero
   bool predicate = false;

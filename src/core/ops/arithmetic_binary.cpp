@@ -26,7 +26,8 @@ struct Incoming {
 };
 using BinaryRule = Pair (*)(const Incoming&);
 struct Binary {
-  std::string_view name, documentation;
+  Kind name;
+  std::string_view documentation;
   DTypeClass operands;
   BinaryRule rule;  // null if the gradients are zero
   bool predicate = false;
@@ -37,7 +38,7 @@ Pair d_subtraction(const Incoming& i) { return {i.g, i.need_z ? i.b.neg(i.g) : n
 Pair d_multiplication(const Incoming& i) {
   return {i.need_x ? i.b.mul(i.g, i.z) : nullptr, i.need_z ? i.b.mul(i.g, i.x) : nullptr};
 }
-Pair d_quotient(const Incoming& i, std::string_view division) {
+Pair d_quotient(const Incoming& i, Kind division) {
   Tensor* quotient = i.b.binary(division, i.g, i.z);
   return {quotient, i.need_z ? i.b.neg(i.b.mul(quotient, i.y)) : nullptr};  // -g x / z² = -(g/z) y
 }

@@ -118,7 +118,7 @@ class BackwardLoop {
   Block& block() { return *blocks_.back(); }
 
   // Creates the loop operation. Its last results are the final carried values.
-  Operation* create(std::string_view kind, Tensors inputs) {
+  Operation* create(Kind kind, Tensors inputs) {
     for (const Carried& carried : carried_) {
       inputs.push_back(carried.initial);
       for (size_t i = 0; i < finished_.size(); ++i) finished_[i]->results.push_back(carried.through[i]);
@@ -205,7 +205,7 @@ class IterationHistory final : public Substitutes {
   }
 
   bool finds_invariant(const Operation& operation) {
-    if (operation.is("argument") || operation.is("undefined") || !operation.blocks.empty()) return false;
+    if (operation.is({"argument", "undefined"}) || !operation.blocks.empty()) return false;
     if (is_effect(operation) || operation.outputs.size() != 1) return false;
     if (operation.is("read")) return keeps_its_value(operation.input(0));
     return std::all_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* t) {

@@ -72,7 +72,7 @@ void d_history_addition(GradientContext& g) {
   g.set(1, g.incoming());
 }
 
-void history_operation(std::string_view name, int inputs, Infer infer, Gradient gradient) {
+void history_operation(Kind name, int inputs, Infer infer, Gradient gradient) {
   OperationDefinition d;
   d.name = name;
   d.min_inputs = d.max_inputs = inputs;

@@ -24,7 +24,7 @@ struct ConvolutionShapes {
 
 // Names of a convolution and of its two gradients, and the number of spatial axes.
 struct ConvolutionKinds {
-  std::string_view forward, data_gradient, weights_gradient;
+  Kind forward, data_gradient, weights_gradient;
   int axes;
 };
 constexpr ConvolutionKinds plain2d{"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient", 2};
@@ -201,7 +201,7 @@ void d_weights_gradient(GradientContext& g, const Bilinear& make) {
 }
 
 void define_three(const ConvolutionKinds& kinds, const std::vector<AttributeSpec>& attributes) {
-  const auto add = [&](std::string_view name, int inputs, auto infer, auto gradient) {
+  const auto add = [&](Kind name, int inputs, auto infer, auto gradient) {
     define(primitive(
         name, inputs, attributes, [infer, axes = kinds.axes](const InferContext& c) { return infer(c, axes); },
         [gradient, &kinds](GradientContext& g) { gradient(g, Bilinear{g, kinds}); }));

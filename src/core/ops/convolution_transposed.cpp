@@ -51,7 +51,7 @@ Inputs as_weights_gradient(Builder& builder, const Inputs& inputs, const Attribu
 }  // namespace
 
 const Family convolution_transposed_family("convolution", [] {
-  const auto add = [](std::string_view name, Infer infer, Decompose decompose) {
+  const auto add = [](Kind name, Infer infer, Decompose decompose) {
     OperationDefinition definition = primitive(
         name, 3,
         window_attributes(

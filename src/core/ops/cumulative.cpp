@@ -119,7 +119,7 @@ const Family cumulative_family("cumulative", [] {
     d.infer_unvalued = std::move(unvalued);
     define(std::move(d));
   };
-  const auto running = [&](std::string_view name, std::string_view documentation, Gradient gradient) {
+  const auto running = [&](Kind name, std::string_view documentation, Gradient gradient) {
     OperationDefinition d = primitive(name, 1, {axis, exclusive, reverse}, infer_numbers, std::move(gradient));
     d.parameters = "x, axis: required, exclusive, reverse";
     d.dtypes = DTypeClass::numbers;

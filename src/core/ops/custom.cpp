@@ -25,12 +25,12 @@ Attributes complete_custom(Attributes given, std::string_view where) {
   const CustomOperationPtr found = custom_operation(given.string("operation"), given.string("key"), where);
   given.set("key", found->key);
   given.set("effect", found->has_effect);
-  OperationDefinition theirs{.name = found->name};
+  std::vector<AttributeSpec> theirs;
   Attributes attributes;
   for (const auto& [name, value] : given.items())
     if (std::ranges::find(custom_attributes, name) == custom_attributes.end()) attributes.set(name, value);
-  for (const auto& spec : found->attributes) theirs.attributes.push_back({spec.name, spec.kind, spec.default_value});
-  attributes = complete_attributes(theirs, std::move(attributes), where);
+  for (const auto& spec : found->attributes) theirs.push_back({spec.name, spec.kind, spec.default_value});
+  attributes = complete_attributes(found->name, theirs, std::move(attributes), where);
   for (const auto& [name, value] : attributes.items()) given.set(name, value);
   return given;
 }

@@ -55,7 +55,7 @@ inline Shape broadcast_shapes(const InferContext& c) {
 }
 
 // Builds a definition whose operands are all of its `parameters`.
-inline OperationDefinition elementwise(std::string_view name, std::string_view parameters, DTypeClass dtypes,
+inline OperationDefinition elementwise(Kind name, std::string_view parameters, DTypeClass dtypes,
                                        std::string_view documentation, Infer infer, Gradient gradient) {
   OperationDefinition d;
   d.name = name;
@@ -72,8 +72,8 @@ inline OperationDefinition elementwise(std::string_view name, std::string_view p
 
 // Builds a definition whose operands all have the same dtype, which must be one of `dtypes`. The result has that dtype,
 // or bool for predicates.
-inline OperationDefinition pointwise(std::string_view name, std::string_view parameters, DTypeClass dtypes,
-                                     bool predicate, std::string_view documentation, Gradient gradient) {
+inline OperationDefinition pointwise(Kind name, std::string_view parameters, DTypeClass dtypes, bool predicate,
+                                     std::string_view documentation, Gradient gradient) {
   const auto infer = [=](const InferContext& c) -> std::vector<TensorType> {
     require(c, 0, dtypes);
     c.require_same_dtype();

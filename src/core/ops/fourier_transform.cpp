@@ -150,7 +150,7 @@ void d_hermitean_to_real_gradient(GradientContext& c) {
   c.set(0, c.add_alike("hermitean_to_real_fft", {c.incoming()}, c.attributes()));
 }
 
-void transform(std::string_view name, int inputs, bool odd, Infer infer, Infer unvalued, Gradient gradient,
+void transform(Kind name, int inputs, bool odd, Infer infer, Infer unvalued, Gradient gradient,
                Decompose decompose = {}) {
   std::vector<AttributeSpec> attributes{optional("axes", Ints{}), optional("inverse", false),
                                         optional("scaling", std::string("none"))};

@@ -105,8 +105,7 @@ std::vector<TensorType> infer_fused_gradient(const InferContext& c) {
   return {c.type(1)};
 }
 
-void define_internal(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes,
-                     Infer infer) {
+void define_internal(Kind name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes, Infer infer) {
   OperationDefinition d;
   d.name = name;
   d.min_inputs = min_inputs;

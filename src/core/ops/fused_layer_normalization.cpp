@@ -65,8 +65,7 @@ std::vector<TensorType> infer_fused_layer_gradient(const InferContext& c) {
   return types;
 }
 
-void define_layer(std::string_view name, int min_inputs, int max_inputs, std::vector<std::string_view> flags,
-                  Infer infer) {
+void define_layer(Kind name, int min_inputs, int max_inputs, std::vector<std::string_view> flags, Infer infer) {
   OperationDefinition d;
   d.name = name;
   d.min_inputs = min_inputs;

@@ -39,7 +39,7 @@ std::vector<TensorType> infer_class_cross_entropy_gradient(const InferContext& c
   return {c.type(1)};
 }
 
-void define_softmax(std::string_view name, int operands, bool of_loss, Infer infer) {
+void define_softmax(Kind name, int operands, bool of_loss, Infer infer) {
   OperationDefinition d;
   d.name = name;
   d.min_inputs = d.max_inputs = operands;

@@ -16,7 +16,7 @@ const Family gather_checks_family("gather", [] {
                                               optional("ignored", Ints{}),
                                               optional("number", int64_t{0}),
                                               optional("message", std::string())};
-  const auto internal = [&](std::string_view kind, Infer infer, std::vector<AttributeSpec> taken, bool has_effect) {
+  const auto internal = [&](Kind kind, Infer infer, std::vector<AttributeSpec> taken, bool has_effect) {
     OperationDefinition definition = primitive(kind, 1, std::move(taken), std::move(infer), nullptr);
     definition.has_effect = has_effect;
     definition.internal = true;

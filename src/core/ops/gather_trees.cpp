@@ -55,7 +55,7 @@ std::vector<Tensor*> tree_parts(Builder& b, const std::vector<Tensor*>& in, cons
   Tensor* at = b.broadcast_to(b.reshape(in[6], {1, trees}), shape);
   for (int64_t step = 0; step < a.integer("depth"); ++step) {
     Tensor* value = g.add("gather_along_axis", {x, of_nodes(1, at)}, {{"axis", int64_t{1}}});
-    Tensor* taken = b.binary(a.string("comparison"), value, of_nodes(4, at));
+    Tensor* taken = b.binary(kind_named(a.string("comparison")), value, of_nodes(4, at));
     Tensor* takes_nan = of_nodes(5, at);
     taken = b.binary("logical_or", taken, b.binary("logical_and", b.unary("is_nan", value), takes_nan));
     Tensor* otherwise = of_nodes(3, at);
@@ -64,7 +64,7 @@ std::vector<Tensor*> tree_parts(Builder& b, const std::vector<Tensor*>& in, cons
   Tensor* given = of_nodes(7, at);  // weights of the reached leaves, of shape [n, trees, targets]
   const std::string& reduction = a.string("reduction");
   const std::string kind = cat("reduction_", reduction, reduction == "sum" ? "" : "_propagate_nan");
-  Tensor* all = g.add(kind, {given}, {{"axes", Ints{1}}});
+  Tensor* all = g.add(kind_named(kind), {given}, {{"axes", Ints{1}}});
   return {b.reshape(all, {rows, weights->shape()[1]})};
 }
 

@@ -120,7 +120,7 @@ void d_cross_entropy_gradient(GradientContext& c) {
   }
 }
 
-void loss(std::string_view name, int operands, Infer infer, Gradient gradient, Decompose decompose) {
+void loss(Kind name, int operands, Infer infer, Gradient gradient, Decompose decompose) {
   OperationDefinition d;
   d.name = name;
   d.min_inputs = d.max_inputs = operands;

@@ -280,7 +280,7 @@ void d_attention(GradientContext& c) {
 }  // namespace
 
 const Family matrix_attention_family("matrix", [] {
-  const auto both = [](std::string_view name, Arity arity, std::vector<AttributeSpec> own, Infer infer) {
+  const auto both = [](Kind name, Arity arity, std::vector<AttributeSpec> own, Infer infer) {
     own.insert(own.begin(),
                {required("scale", AttributeKind::real), optional("causal", false), optional("dropout", 0.0)});
     return primitive(name, arity, std::move(own), std::move(infer), nullptr);

@@ -77,7 +77,7 @@ const Family memory_family("memory", [] {
           .has_effect = true,
           .takes_variables = true});
   // Mark the operations between them (core/recomputation.h). Programs do not contain these marks.
-  for (const std::string_view mark : {"recomputation_begin", "recomputation_end"})
+  for (const Kind mark : Kinds{"recomputation_begin", "recomputation_end"})
     define({.name = mark, .infer = [](const InferContext&) { return std::vector<TensorType>(); }, .internal = true});
   define({.name = "optimization_barrier",
           .min_inputs = 1,

@@ -296,8 +296,8 @@ Inputs beta_gradient_parts(Builder& b, const Inputs& in, const Attributes& a) {
   return {b.sum(in[0], a.integers("axes"))};
 }
 
-void composite(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes,
-               Infer infer, Decompose decompose, Gradient gradient = {}) {
+void composite(Kind name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes, Infer infer,
+               Decompose decompose, Gradient gradient = {}) {
   OperationDefinition d;
   d.name = name;
   d.min_inputs = min_inputs;

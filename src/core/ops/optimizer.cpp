@@ -103,8 +103,8 @@ Decompose adam_parts(bool powers) {
   };
 }
 
-void optimizer(std::string_view name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes,
-               Infer infer, Decompose decompose) {
+void optimizer(Kind name, int min_inputs, int max_inputs, std::vector<AttributeSpec> attributes, Infer infer,
+               Decompose decompose) {
   OperationDefinition d;
   d.name = name;
   d.min_inputs = min_inputs;

@@ -50,12 +50,12 @@ std::string place_of(const Tensor& tensor, int64_t place) {
 
 std::optional<Bounds> bounds_of(const OperationDefinition& definition, const std::vector<Tensor*>& inputs,
                                 const Attributes& attributes, const Shape& gradient_of) {
-  const std::string_view kind = definition.name;
+  const Kind kind = definition.name;
   if (!attributes.has(name_of_mode)) return std::nullopt;
   if (kind == "one_hot") return Bounds{0, {attributes.integer("axis")}, {attributes.integer("depth")}};
   const size_t operand = is_scatter(kind) ? 2 : 1;
   const Shape& shape = kind == "gather_gradient" ? gradient_of : inputs[0]->type.shape;
-  if (kind.ends_with("_nd"))
+  if (kind == "gather_nd" || kind == "scatter_nd")
     return along_several(operand, shape, inputs[operand]->type.shape, attributes.integer("batch_dimensions"));
   if (!attributes.has("axis")) return std::nullopt;
   return along(operand, shape, attributes.integer("axis"));

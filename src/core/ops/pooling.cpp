@@ -45,8 +45,8 @@ Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape&
   return merge(stated, implied);
 }
 
-OperationDefinition pooling_definition(std::string_view name, int axes, int inputs, std::vector<AttributeSpec> others,
-                                       Infer infer, Gradient gradient) {
+OperationDefinition pooling_definition(Kind name, int axes, int inputs, std::vector<AttributeSpec> others, Infer infer,
+                                       Gradient gradient) {
   others.push_back(required("kernel", AttributeKind::integers));
   others.push_back(required("strides", AttributeKind::integers));
   others.push_back(optional("ceil_mode", false));
@@ -90,7 +90,7 @@ std::vector<TensorType> infer_shape_gradient(const InferContext& context, int ax
 
 // Returns a derivative rule that adds one operation of the given kind, with the attributes of the operation that is
 // differentiated.
-Gradient like(std::string_view kind, std::vector<int> inputs) {  // in `inputs`, -1 stands for the incoming gradient
+Gradient like(Kind kind, std::vector<int> inputs) {  // in `inputs`, -1 stands for the incoming gradient
   return [kind, inputs](GradientContext& g) {
     if (!g.needs(0)) return;
     std::vector<Tensor*> operands;
@@ -99,7 +99,7 @@ Gradient like(std::string_view kind, std::vector<int> inputs) {  // in `inputs`,
   };
 }
 
-Gradient like_with_shape(std::string_view kind) {
+Gradient like_with_shape(Kind kind) {
   return [kind](GradientContext& g) {
     g.set(0, g.graph().add(kind, {g.incoming(), Builder(g.graph()).shape_of(g.input(0))}, g.attributes()));
   };
@@ -129,14 +129,14 @@ Inputs as_norm_gradient(Builder& b, const Inputs& inputs, const Attributes& attr
 
 struct PoolingKinds {
   int axes;
-  std::string_view max, max_gradient, at_maxima, avg, avg_gradient;
+  Kind max, max_gradient, at_maxima, avg, avg_gradient;
 };
 constexpr PoolingKinds images{
     2, "max_pooling2d", "max_pooling2d_gradient", "max_pooling2d_at_maxima", "avg_pooling2d", "avg_pooling2d_gradient"};
 constexpr PoolingKinds tiles{
     4, "max_pooling4d", "max_pooling4d_gradient", "max_pooling4d_at_maxima", "avg_pooling4d", "avg_pooling4d_gradient"};
 
-OperationDefinition definition(std::string_view name, int axes, int inputs, auto infer, Gradient gradient,
+OperationDefinition definition(Kind name, int axes, int inputs, auto infer, Gradient gradient,
                                std::vector<AttributeSpec> others = {}) {
   return pooling_definition(
       name, axes, inputs, std::move(others), [infer, axes](const InferContext& c) { return infer(c, axes); },

@@ -62,7 +62,7 @@ Shape pooled(const InferContext& context, const Pooling& pooling, const Shape& s
 // the part of the shape that the other operands specify.
 Shape unpooled(const InferContext& context, const Pooling& pooling, const Shape& stated);
 // Definition of a pooling over two or four axes, with `others` in addition to the attributes of every pooling.
-OperationDefinition pooling_definition(std::string_view name, int axes, int inputs, std::vector<AttributeSpec> others,
-                                       Infer infer, Gradient gradient);
+OperationDefinition pooling_definition(Kind name, int axes, int inputs, std::vector<AttributeSpec> others, Infer infer,
+                                       Gradient gradient);
 
 }  // namespace mpsgraph::ops

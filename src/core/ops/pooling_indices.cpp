@@ -92,7 +92,7 @@ std::vector<TensorType> infer_at_indices(const InferContext& context, int axes) 
 
 struct IndicesKinds {
   int axes;
-  std::string_view return_indices, gradient, at_indices, source_gradient;
+  Kind return_indices, gradient, at_indices, source_gradient;
 };
 constexpr IndicesKinds images_with_indices{2, "max_pooling2d_return_indices", "max_pooling2d_gradient_from_indices",
                                            "max_pooling2d_at_indices", "max_pooling2d_gradient"};
@@ -118,7 +118,7 @@ const Family pooling_indices_family("pooling", [] {
   static constexpr std::array<IndicesKinds, 2> both{images_with_indices, tiles_with_indices};
   for (const IndicesKinds& k : both) {
     const AttributeSpec mode = optional("return_indices_mode", std::string("global_flatten_4d"));
-    const auto add = [&](std::string_view name, int inputs, auto infer, Gradient gradient, bool internal = false) {
+    const auto add = [&](Kind name, int inputs, auto infer, Gradient gradient, bool internal = false) {
       OperationDefinition definition = pooling_definition(
           name, k.axes, inputs, {mode}, [infer, axes = k.axes](const InferContext& c) { return infer(c, axes); },
           std::move(gradient));

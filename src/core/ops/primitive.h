@@ -16,8 +16,8 @@ struct Arity {
 };
 inline constexpr int any_number = -1;
 
-inline OperationDefinition primitive(std::string_view name, Arity arity, std::vector<AttributeSpec> attributes,
-                                     Infer infer, Gradient gradient) {
+inline OperationDefinition primitive(Kind name, Arity arity, std::vector<AttributeSpec> attributes, Infer infer,
+                                     Gradient gradient) {
   OperationDefinition d;
   d.name = name;
   d.min_inputs = arity.least;

@@ -326,8 +326,8 @@ std::vector<TensorType> infer_straight_through(const InferContext& c) {
 }
 void d_straight_through(GradientContext& c) { c.set(1, c.incoming()); }
 
-void composite(std::string_view name, Arity arity, std::vector<AttributeSpec> attributes, Infer infer,
-               Gradient gradient, Decompose decompose, bool internal = false) {
+void composite(Kind name, Arity arity, std::vector<AttributeSpec> attributes, Infer infer, Gradient gradient,
+               Decompose decompose, bool internal = false) {
   OperationDefinition d = primitive(name, arity, std::move(attributes), std::move(infer), std::move(gradient));
   d.gradient_is_zero = !d.gradient;
   d.decompose = std::move(decompose);

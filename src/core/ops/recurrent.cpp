@@ -196,8 +196,8 @@ void train(Operation& layer) {
   for (size_t i = layer.outputs.size(); i < types.size(); ++i) layer.graph().append_output(&layer, types[i]);
 }
 
-Gradient d_layer(Cell cell) {
-  return [cell](GradientContext& g) {
+Gradient d_layer(Cell cell, Kind gradient_kind) {
+  return [cell, gradient_kind](GradientContext& g) {
     Builder b(g.graph());
     Operation& layer = g.operation;
     const size_t given = g.incoming_count();
@@ -223,8 +223,7 @@ Gradient d_layer(Cell cell) {
     operands.insert(operands.begin() + 2, forward.begin(), forward.end());
     if (d_cell) operands.push_back(d_cell);
     if (incoming(last)) operands.push_back(incoming(last));
-    const std::string kind = cat(layer.kind(), "_gradients");
-    const Operation* gradients = g.graph().create(kind, std::move(operands), std::move(attributes));
+    const Operation* gradients = g.graph().create(gradient_kind, std::move(operands), std::move(attributes));
     size_t next = 0;
     for (std::string_view name : {"source", "recurrent_weight", "input_weight", "bias", "peephole", "initial_state",
                                   "initial_cell", "secondary_bias", "mask"}) {
@@ -245,7 +244,7 @@ AttributeSpec activation(std::string_view name, std::string_view standard) {
 
 // Defines a recurrent layer and its gradient operation. Both have the attributes in `shared`; only the layer has those
 // in `own`.
-void layer(std::string_view name, std::string_view gradient_name, Cell cell, std::vector<AttributeSpec> shared,
+void layer(Kind name, Kind gradient_kind, Cell cell, std::vector<AttributeSpec> shared,
            std::vector<AttributeSpec> own) {
   shared.push_back(optional("reverse", false));
   shared.push_back(optional("bidirectional", false));
@@ -263,14 +262,14 @@ void layer(std::string_view name, std::string_view gradient_name, Cell cell, std
   own.insert(own.end(), shared.begin(), shared.end());
   forward.attributes = with_flags(std::move(own), operands_of(cell));
   forward.infer = infer_layer(cell);
-  forward.gradient = d_layer(cell);
+  forward.gradient = d_layer(cell, gradient_kind);
   forward.decompose = [cell](Builder& b, const std::vector<Tensor*>& in, const Attributes& a) {
     return recurrent_parts(cell, b, in, a);
   };
   define(std::move(forward));
 
   OperationDefinition backward;
-  backward.name = gradient_name;
+  backward.name = gradient_kind;
   backward.min_inputs = cell == Cell::single_gate ? 4 : 5;
   backward.max_inputs = static_cast<int>(gradient_operands_of(cell).size());
   shared.push_back(optional("mask_gradient", false));

@@ -189,7 +189,7 @@ class Call {
     if (tensor) inputs_.push_back(tensor);
   }
   void set(std::string_view name, bool value) { attributes_.set(name, value); }
-  Operation* make(Graph& graph, std::string_view kind) { return graph.create(kind, inputs_, attributes_); }
+  Operation* make(Graph& graph, Kind kind) { return graph.create(kind, inputs_, attributes_); }
 
  private:
   Attributes attributes_;

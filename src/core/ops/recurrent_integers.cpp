@@ -102,7 +102,7 @@ class QuantizedSteps {
  private:
   void step(Tensor* source) {
     Tensor* zero = b_.scalar(DType::float32, 0);
-    const auto whole = [&](std::string_view kind) { return b_.graph().add(kind, {state_}, {{"axes", Ints{}}}); };
+    const auto whole = [&](Kind kind) { return b_.graph().add(kind, {state_}, {{"axes", Ints{}}}); };
     Tensor* low = b_.binary("minimum_with_nan_propagation", whole("reduction_minimum_propagate_nan"), zero);
     Tensor* high = b_.binary("maximum_with_nan_propagation", whole("reduction_maximum_propagate_nan"), zero);
     Tensor* range = b_.div(b_.sub(high, low), 255);

@@ -445,7 +445,7 @@ Tensor* activation_slope(Builder& b, RecurrentActivation activation, Tensor* y) 
 }
 
 const Family recurrent_sequence_family("recurrent", [] {
-  const auto define_internal = [](std::string_view name, const OperandNames& names, Infer infer, Decompose decompose) {
+  const auto define_internal = [](Kind name, const OperandNames& names, Infer infer, Decompose decompose) {
     OperationDefinition d;
     d.name = name;
     d.max_inputs = static_cast<int>(names.size());

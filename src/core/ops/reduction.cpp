@@ -96,7 +96,7 @@ void d_reduction_product(GradientContext& c) {
   c.set(0, b.reshape_like(gradient, c.input(0)));
 }
 
-void reduction(std::string_view name, DTypeClass dtypes, std::string documentation, Infer infer, Gradient gradient,
+void reduction(Kind name, DTypeClass dtypes, std::string documentation, Infer infer, Gradient gradient,
                AttributeSpec attribute) {
   OperationDefinition d = primitive(name, 1, {attribute}, std::move(infer), std::move(gradient));
   d.parameters = attribute.name == "axes" ? "x, axes: axes" : "x, axis";

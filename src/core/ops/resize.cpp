@@ -148,7 +148,9 @@ void d_resize(GradientContext& g) {
                                g.operation.name, "' are not supported", g.operation.where()));
   std::vector<Tensor*> inputs{g.incoming(), Builder(g.graph()).shape_of(g.input(0))};
   inputs.insert(inputs.end(), g.operation.inputs.begin() + 2, g.operation.inputs.end());
-  g.set(0, g.graph().add(cat(g.operation.kind(), "_gradient"), inputs, g.attributes()));
+  const bool nearest = g.operation.is("resize_nearest");
+  g.set(0,
+        g.graph().add(nearest ? Kind("resize_nearest_gradient") : "resize_bilinear_gradient", inputs, g.attributes()));
 }
 
 std::vector<TensorType> infer_resize_gradient(const InferContext& context) {
@@ -181,8 +183,8 @@ void d_resize_gradient(GradientContext& g) {
   }
   std::vector<Tensor*> inputs{g.incoming(), size};
   inputs.insert(inputs.end(), g.operation.inputs.begin() + 2, g.operation.inputs.end());
-  const std::string_view kind = g.operation.kind();
-  g.set(0, g.graph().add(kind.substr(0, kind.size() - std::string_view("_gradient").size()), inputs, g.attributes()));
+  const bool nearest = g.operation.is("resize_nearest_gradient");
+  g.set(0, g.graph().add(nearest ? Kind("resize_nearest") : "resize_bilinear", inputs, g.attributes()));
 }
 
 }  // namespace
@@ -190,10 +192,10 @@ void d_resize_gradient(GradientContext& g) {
 const Family resize_family("resize", [] {
   std::vector<AttributeSpec> attributes{optional("center_result", false), optional("align_corners", false),
                                         optional("layout", std::string())};
-  for (std::string_view name : {"resize_bilinear", "resize_nearest"}) {
+  for (Kind name : Kinds{"resize_bilinear", "resize_nearest"}) {
     if (name == "resize_nearest")
       attributes.push_back(optional("nearest_rounding_mode", std::string("round_prefer_ceil")));
-    const std::string_view gradient = name == "resize_nearest" ? "resize_nearest_gradient" : "resize_bilinear_gradient";
+    const Kind gradient = name == "resize_nearest" ? Kind("resize_nearest_gradient") : "resize_bilinear_gradient";
     define(primitive(name, {2, 4}, attributes, infer_resize, d_resize));
     define(primitive(gradient, {2, 4}, attributes, infer_resize_gradient, d_resize_gradient));
   }

@@ -70,7 +70,7 @@ std::vector<TensorType> infer_scatter_along_axis_unvalued(const InferContext& co
 
 class Rule {
  public:
-  Rule(GradientContext& g, std::string_view gather)
+  Rule(GradientContext& g, Kind gather)
       : g_(g), gather_(gather), b_(g.graph()), data_(g.input(0)), updates_(g.input(1)) {}
 
   void apply() {
@@ -160,12 +160,12 @@ class Rule {
   }
 
   GradientContext& g_;
-  const std::string_view gather_;
+  const Kind gather_;
   Builder b_;
   Tensor *data_, *updates_;
 };
 
-Gradient rule(std::string_view gather) {
+Gradient rule(Kind gather) {
   return [gather](GradientContext& g) { Rule(g, gather).apply(); };
 }
 

@@ -254,7 +254,7 @@ void d_cast(GradientContext& g) {
 const Family shape_family("shape", [] {
   define(primitive("reshape", 2, {}, infer_reshape, d_reshape));
   define(primitive("transpose", 1, {required("permutation", AttributeKind::integers)}, infer_transpose, d_transpose));
-  const auto reshaping = [](std::string_view name, AttributeSpec attribute, Infer infer, Infer unvalued) {
+  const auto reshaping = [](Kind name, AttributeSpec attribute, Infer infer, Infer unvalued) {
     OperationDefinition d = primitive(name, 1, {attribute}, std::move(infer), d_reshape);
     d.tensor_attributes = {attribute.name};
     d.infer_unvalued = std::move(unvalued);

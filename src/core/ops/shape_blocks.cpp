@@ -134,7 +134,7 @@ template <bool to_batch>
 std::vector<Tensor*> decompose_blocks(Builder& builder, const std::vector<Tensor*>& inputs,
                                       const Attributes& attributes) {
   const std::vector<std::unique_ptr<Block>> no_blocks;
-  const InferContext context(definition_of(to_batch ? "space_to_batch" : "batch_to_space"), inputs, attributes,
+  const InferContext context(definition_of(to_batch ? Kind("space_to_batch") : "batch_to_space"), inputs, attributes,
                              no_blocks, "");
   const Shape source = context.shape(0);
   if (!source.known())
@@ -153,7 +153,7 @@ std::vector<Tensor*> decompose_blocks(Builder& builder, const std::vector<Tensor
 }
 
 // Derivative of an operation that only moves elements: the inverse operation moves the gradients back.
-Gradient inverse(std::string_view kind) {
+Gradient inverse(Kind kind) {
   return [kind](GradientContext& g) { g.set(0, g.add_alike(kind, {g.incoming()}, g.attributes())); };
 }
 
@@ -222,8 +222,8 @@ const Family shape_blocks_family("shape", [] {
   const std::vector<AttributeSpec> of_plane{optional("width_axis", int64_t{0}), optional("height_axis", int64_t{0}),
                                             optional("depth_axis", int64_t{0}),
                                             required("block_size", AttributeKind::integer), order};
-  const auto blocks = [](std::string_view name, std::string_view back, std::vector<AttributeSpec> attributes,
-                         Infer infer, Decompose decompose) {
+  const auto blocks = [](Kind name, Kind back, std::vector<AttributeSpec> attributes, Infer infer,
+                         Decompose decompose) {
     OperationDefinition d = primitive(name, 1, attributes, std::move(infer), inverse(back));
     for (size_t i = 0; i < 3; ++i) d.tensor_attributes.push_back(attributes[i].name);
     d.infer_unvalued = infer_blocks_unvalued;

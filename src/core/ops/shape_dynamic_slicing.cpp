@@ -77,7 +77,7 @@ void check_windows(const InferContext& context, const Dims& source, const Dims& 
   const TensorType& starts = context.type(starts_operand);
   const auto rank = static_cast<int64_t>(source.size());
   // Messages omit the internal prefix dynamic_, because users know these operations without it.
-  const std::string front = cat("[", context.definition.name.substr(std::string_view("dynamic_").size()), "] ");
+  const std::string front = cat("[", context.definition.name.name().substr(std::string_view("dynamic_").size()), "] ");
   if (!is_integer(starts.dtype) || starts.dtype == DType::uint64)
     context.dtype_error(cat("starts must be integers that fit in int64, got ", starts, "; cast them to int64 first"));
   if (!compatible(starts.shape, Shape{rank}))

@@ -362,7 +362,7 @@ std::vector<AttributeSpec> slice_attributes() {
 
 const Family shape_slicing_family("shape", [] {
   const std::vector<AttributeSpec> join{required("axis", AttributeKind::integer), optional("interleave", false)};
-  const auto slicing = [](std::string_view name, int operands, Infer infer, Infer unvalued, Gradient gradient) {
+  const auto slicing = [](Kind name, int operands, Infer infer, Infer unvalued, Gradient gradient) {
     OperationDefinition d = primitive(name, operands, slice_attributes(), std::move(infer), std::move(gradient));
     d.tensor_attributes = {"starts", "ends", "strides"};
     d.infer_unvalued = std::move(unvalued);

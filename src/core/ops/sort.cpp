@@ -35,7 +35,7 @@ void d_sort(GradientContext& g) {
 }  // namespace
 
 const Family sort_family("sort", [] {
-  const auto order = [](std::string_view name, std::optional<DType> dtype, Gradient gradient) {
+  const auto order = [](Kind name, std::optional<DType> dtype, Gradient gradient) {
     OperationDefinition d = primitive(
         name, 1, {optional("axis", int64_t{-1}), optional("descending", false)},
         [dtype](const InferContext& c) { return infer_order(c, dtype.value_or(c.dtype(0))); }, std::move(gradient));

@@ -313,8 +313,7 @@ const Family stencil_family("stencil", [] {
   stencil.decompose = decompose_stencil;
   define(std::move(stencil));
 
-  const auto internal = [](std::string_view name, int inputs, std::vector<AttributeSpec> others, Infer infer,
-                           Gradient gradient) {
+  const auto internal = [](Kind name, int inputs, std::vector<AttributeSpec> others, Infer infer, Gradient gradient) {
     OperationDefinition d =
         primitive(name, inputs, window_attributes(4, std::move(others)), std::move(infer), std::move(gradient));
     d.internal = true;

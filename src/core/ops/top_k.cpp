@@ -71,7 +71,7 @@ std::vector<TensorType> infer_k_gradient_unvalued(const InferContext& c) {
   return {c.type(1)};
 }
 
-std::string_view forward_of(std::string_view gradient) { return gradient == "top_k_gradient" ? "top_k" : "bottom_k"; }
+Kind forward_of(Kind gradient) { return gradient == "top_k_gradient" ? Kind("top_k") : "bottom_k"; }
 
 // Derivative of the top_k gradient operation. It is linear in the incoming gradient and has zero derivative with
 // respect to the source.
@@ -82,7 +82,7 @@ void d_k_gradient(GradientContext& g) {
   g.set(0, g.add_alike("gather_along_axis", {g.incoming(), picked}, {{"axis", a.integer("axis")}}));
 }
 
-Decompose decompose_gradient(std::string_view forward) {
+Decompose decompose_gradient(Kind forward) {
   return [forward](Builder& b, const std::vector<Tensor*>& inputs, const Attributes& attributes) {
     Tensor* indices = b.graph().create(forward, {inputs[1]}, attributes)->output(1);
     Tensor* placed = b.graph().add("scatter_along_axis", {b.zeros_like(inputs[1]), inputs[0], indices},
@@ -100,9 +100,8 @@ const Family top_k_family("top_k", [] {
     d.infer_unvalued = std::move(infer_unvalued);
     define(std::move(d));
   };
-  for (std::string_view name : {"top_k", "bottom_k"})
-    of_k(primitive(name, 1, attributes, infer_k, d_k), infer_k_unvalued);
-  for (std::string_view name : {"top_k_gradient", "bottom_k_gradient"}) {
+  for (Kind name : Kinds{"top_k", "bottom_k"}) of_k(primitive(name, 1, attributes, infer_k, d_k), infer_k_unvalued);
+  for (Kind name : Kinds{"top_k_gradient", "bottom_k_gradient"}) {
     OperationDefinition d = primitive(name, 2, attributes, infer_k_gradient, d_k_gradient);
     d.decompose = decompose_gradient(forward_of(name));
     of_k(std::move(d), infer_k_gradient_unvalued);

@@ -41,7 +41,7 @@ std::pair<Tensor*, Tensor*> operands(const Lowering& l) {
   return {x, y};
 }
 
-Tensor* lower_arithmetic(Lowering& l, std::string_view operation) {
+Tensor* lower_arithmetic(Lowering& l, Kind operation) {
   const Attributes& a = l.attributes();
   auto [x, y] = operands(l);
   if (const double scale = a.real("primary_scale"); scale != 1) x = l.b.mul(x, scale);
@@ -60,18 +60,18 @@ Tensor* d_arithmetic(Lowering& l, Tensor* incoming, size_t i) {
   // If both sources are the same image, the gradient with respect to each source treats the other source as a constant.
   Lowering side(l.b, l.node);
   side.sources = {l.b.unary("identity", l.sources[0]), l.b.unary("identity", l.sources[1])};
-  lower_arithmetic(side, l.node.kind());
+  lower_arithmetic(side, kind_named(l.node.kind()));
   return gradients(side.state["unclamped"], {side.sources[i]}, incoming)[0];
 }
 
 Tensor* lower_comparison(Lowering& l) {
   const auto [x, y] = operands(l);
   const std::string& type = l.attributes().string("comparison_type");
-  const std::string_view operation = type == "less"               ? "less_than"
-                                     : type == "less_or_equal"    ? "less_than_or_equal_to"
-                                     : type == "greater"          ? "greater_than"
-                                     : type == "greater_or_equal" ? "greater_than_or_equal_to"
-                                                                  : std::string_view(type);
+  const Kind operation = type == "less"               ? Kind("less_than")
+                         : type == "less_or_equal"    ? "less_than_or_equal_to"
+                         : type == "greater"          ? "greater_than"
+                         : type == "greater_or_equal" ? "greater_than_or_equal_to"
+                                                      : kind_named(type);
   return l.b.cast(l.b.binary(operation, x, y), DType::float32);
 }
 
@@ -102,7 +102,7 @@ NodeDefinition of_two(std::string_view name, std::string_view apple, std::string
 
 const NodeFamily arithmetic_family("arithmetic", [] {
   constexpr double most = std::numeric_limits<float>::max();
-  constexpr std::pair<std::string_view, std::pair<std::string_view, std::string_view>> kinds[] = {
+  constexpr std::pair<Kind, std::pair<std::string_view, std::string_view>> kinds[] = {
       {"addition", {"MPSNNAdditionNode", "MPSNNAdditionGradientNode"}},
       {"subtraction", {"MPSNNSubtractionNode", "MPSNNSubtractionGradientNode"}},
       {"multiplication", {"MPSNNMultiplicationNode", "MPSNNMultiplicationGradientNode"}},

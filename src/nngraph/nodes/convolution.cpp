@@ -29,8 +29,8 @@ Tensor* lower_convolution(Lowering& l) {
   Windowed w = windowed(l, {d.kernel_height, d.kernel_width, d.stride_in_pixels_y, d.stride_in_pixels_x,
                             d.dilation_rate_y, d.dilation_rate_x});
   if (!d.depthwise) w.attributes.set("groups", d.groups);
-  Tensor* image = l.add(d.depthwise ? "depthwise_convolution2d" : "convolution2d", {w.source, l.parameter("weights")},
-                        w.attributes);
+  Tensor* image = l.add(d.depthwise ? Kind("depthwise_convolution2d") : "convolution2d",
+                        {w.source, l.parameter("weights")}, w.attributes);
   return with_biases_and_neuron(l, image);
 }
 

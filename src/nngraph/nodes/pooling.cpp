@@ -39,7 +39,7 @@ Windowed touching(const Lowering& l, const Window& window) {
   return w;
 }
 
-Tensor* pool(Lowering& l, std::string_view kind, Tensor* (*before)(Builder&, Tensor*) = nullptr) {
+Tensor* pool(Lowering& l, Kind kind, Tensor* (*before)(Builder&, Tensor*) = nullptr) {
   const Windowed w = touching(l, window_of(l));
   return l.add(kind, {before ? before(l.b, w.source) : w.source}, w.attributes);
 }

@@ -5,13 +5,14 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-struct Kind {
-  std::string_view name, apple, operation;
+struct ReductionNode {
+  std::string_view name, apple;
+  Kind operation;
   Ints axes;
 };
 
-Tensor* reduce(Lowering& l, const Kind& kind) {
-  if (kind.operation.starts_with("reduction_arg"))
+Tensor* reduce(Lowering& l, const ReductionNode& kind) {
+  if (kind.operation == "reduction_arg_minimum" || kind.operation == "reduction_arg_maximum")
     return l.b.cast(l.add(kind.operation, {l.sources[0]}, {{"axis", int64_t{3}}}), DType::float32);
   Tensor* result = l.add(kind.operation, {l.sources[0]}, {{"axes", kind.axes}});
   if (l.attributes().has("weight"))
@@ -23,7 +24,7 @@ Tensor* reduce(Lowering& l, const Kind& kind) {
 
 const NodeFamily reduction_family("reduction", [] {
   static const Ints row{2}, column{1}, channels{3}, spatial{1, 2};
-  static const Kind kinds[] = {
+  static const ReductionNode kinds[] = {
       {"reduction_row_min", "MPSNNReductionRowMinNode", "reduction_minimum", row},
       {"reduction_row_max", "MPSNNReductionRowMaxNode", "reduction_maximum", row},
       {"reduction_row_mean", "MPSNNReductionRowMeanNode", "mean", row},
@@ -42,7 +43,7 @@ const NodeFamily reduction_family("reduction", [] {
        "reduction_arg_maximum", channels},
       {"reduction_spatial_mean", "MPSNNReductionSpatialMeanNode", "mean", spatial},
   };
-  for (const Kind& kind : kinds) {
+  for (const ReductionNode& kind : kinds) {
     NodeDefinition d;
     d.name = kind.name;
     d.apple = kind.apple;

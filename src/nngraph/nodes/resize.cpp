@@ -9,7 +9,7 @@
 namespace mpsgraph::nngraph {
 namespace {
 
-Tensor* resized(Lowering& l, std::string_view kind, int64_t height, int64_t width, bool center, bool align) {
+Tensor* resized(Lowering& l, Kind kind, int64_t height, int64_t width, bool center, bool align) {
   Attributes attributes{{"center_result", center}, {"align_corners", align}, {"layout", std::string("NHWC")}};
   if (kind == "resize_nearest") attributes.set("nearest_rounding_mode", std::string("floor"));
   return l.add(kind, {l.sources[0], l.b.ints({height, width})}, std::move(attributes));
@@ -17,7 +17,7 @@ Tensor* resized(Lowering& l, std::string_view kind, int64_t height, int64_t widt
 
 int64_t grown(const Lowering& l, int64_t size, std::string_view key) { return size * l.attributes().integer(key); }
 
-Tensor* lower_upsampling(Lowering& l, std::string_view kind) {
+Tensor* lower_upsampling(Lowering& l, Kind kind) {
   const bool align = l.attributes().has("align_corners") && l.attributes().boolean("align_corners");
   return resized(l, kind, grown(l, l.height(), "integer_scale_factor_y"), grown(l, l.width(), "integer_scale_factor_x"),
                  false, align);
@@ -71,8 +71,7 @@ void check_positive(const FilterNode& node) {
 }  // namespace
 
 const NodeFamily resize_family("resize", [] {
-  const auto upsampling = [](std::string_view name, std::string_view apple, std::string_view gradient,
-                             std::string_view kind) {
+  const auto upsampling = [](std::string_view name, std::string_view apple, std::string_view gradient, Kind kind) {
     NodeDefinition d;
     d.name = name;
     d.apple = apple;

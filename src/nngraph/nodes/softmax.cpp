@@ -5,7 +5,7 @@ namespace mpsgraph::nngraph {
 namespace {
 
 NodeDefinition of_softmax(std::string_view name, std::string_view apple, std::string_view apple_gradient,
-                          std::string_view operation) {
+                          mpsgraph::Kind operation) {
   NodeDefinition d;
   d.name = name;
   d.apple = apple;

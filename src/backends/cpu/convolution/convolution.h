@@ -13,7 +13,7 @@
 namespace mpsgraph::cpu {
 
 struct ConvolutionKinds {
-  std::string_view forward, data_gradient, weights_gradient;
+  Kind forward, data_gradient, weights_gradient;
 };
 inline constexpr ConvolutionKinds convolution_kinds[] = {
     {"convolution2d", "convolution2d_data_gradient", "convolution2d_weights_gradient"},

@@ -33,9 +33,11 @@ struct Convolution {
         extras(epilogue_of(lowering)) {}
 
   static ConvolutionPart part_of(const Operation& operation) {
-    return operation.kind().ends_with("_data_gradient")      ? ConvolutionPart::data_gradient
-           : operation.kind().ends_with("_weights_gradient") ? ConvolutionPart::weights_gradient
-                                                             : ConvolutionPart::forward;
+    for (const ConvolutionKinds& kinds : convolution_kinds) {
+      if (operation.is(kinds.data_gradient)) return ConvolutionPart::data_gradient;
+      if (operation.is(kinds.weights_gradient)) return ConvolutionPart::weights_gradient;
+    }
+    return ConvolutionPart::forward;
   }
   static ConvolutionPlan plan_of(const Lowering& lowering, ConvolutionPart part) {
     const Dims first = lowering.input(0).dims, second = lowering.input(1).dims, result = lowering.output().dims;
@@ -167,7 +169,7 @@ std::vector<Candidate> candidates() {
 
 const Kernels convolution_candidates_kernels("convolution_candidates", [] {
   for (const ConvolutionKinds& kinds : convolution_kinds)
-    for (const std::string_view kind : {kinds.forward, kinds.data_gradient, kinds.weights_gradient})
+    for (const Kind kind : {kinds.forward, kinds.data_gradient, kinds.weights_gradient})
       define_candidates(kind, candidates());
   define_candidates("fused_convolution2d", candidates());
 });

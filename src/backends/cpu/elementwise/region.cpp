@@ -29,7 +29,7 @@ bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bf
 DType computed_in(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 
 std::optional<Reduction> reduction_kind(const Operation& operation) {
-  const std::string_view k = operation.kind();
+  const Kind k = operation.kind();
   if (k == "reduction_sum") return Reduction::sum;
   if (k == "reduction_product") return Reduction::product;
   if (k == "reduction_maximum") return Reduction::maximum;

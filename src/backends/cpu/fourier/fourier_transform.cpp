@@ -348,7 +348,8 @@ std::unique_ptr<Kernel> lower_fourier_transform(Lowering& lowering) {
 }  // namespace
 
 const Kernels fourier_transform_kernels("fourier_transform", [] {
-  for (std::string_view kind : {"fast_fourier_transform", "real_to_hermitean_fft", "hermitean_to_real_fft"})
+  for (mpsgraph::Kind kind :
+       mpsgraph::Kinds{"fast_fourier_transform", "real_to_hermitean_fft", "hermitean_to_real_fft"})
     define_kernel(kind, lower_fourier_transform);
 });
 

@@ -6,11 +6,11 @@
 #include <bit>
 #include <limits>
 #include <string_view>
-#include <unordered_map>
 
 #include "backends/cpu/elementwise/double_math.h"
 #include "backends/cpu/elementwise/formulas.h"
 #include "backends/cpu/elementwise/vector_math.h"
+#include "core/kind_table.h"
 
 namespace mpsgraph::cpu::jit {
 namespace {
@@ -198,7 +198,7 @@ struct IntegerSteps {
 };
 
 using Expression = Value (*)(Value a, Value b, Value c);
-using Expressions = std::unordered_map<std::string_view, Expression>;
+using Expressions = KindTable<Expression>;
 
 // Entries of the tables below; F is the class of formulas or functions.
 #define UNARY(NAME) {#NAME, [](Value x, Value, Value) -> Value { return F::NAME(x); }},
@@ -264,10 +264,10 @@ const Expressions& mask_expressions() {
 
 bool float_lanes(DType dtype) { return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16; }
 
-Expression expression_of(std::string_view kind, DType dtype) {
+Expression expression_of(mpsgraph::Kind kind, DType dtype) {
   const auto in = [&](const Expressions& table) -> Expression {
-    const auto found = table.find(kind);
-    return found == table.end() ? nullptr : found->second;
+    const Expression* found = table.find(kind);
+    return found ? *found : nullptr;
   };
   if (dtype == DType::boolean) return in(mask_expressions());
   if (is_integer(dtype)) return in(integer_expressions());

@@ -193,8 +193,8 @@ std::unique_ptr<Kernel> lower_max_gradient(Lowering& lowering) {
 
 const Kernels pooling_kernels("pooling", [] {
   for (const auto& [max, gradient, at] :
-       {std::array{"max_pooling2d", "max_pooling2d_gradient", "max_pooling2d_at_maxima"},
-        std::array{"max_pooling4d", "max_pooling4d_gradient", "max_pooling4d_at_maxima"}}) {
+       {std::array<Kind, 3>{"max_pooling2d", "max_pooling2d_gradient", "max_pooling2d_at_maxima"},
+        std::array<Kind, 3>{"max_pooling4d", "max_pooling4d_gradient", "max_pooling4d_at_maxima"}}) {
     define_kernel(max, lower_max);
     define_kernel(gradient, lower_max_gradient);
     define_kernel(at, lower_at_maxima);

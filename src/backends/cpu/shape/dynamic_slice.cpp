@@ -20,7 +20,7 @@ class Window {
         apart_(ops::window_strides(lowering.attributes(), full.dims.size())),
         item_(static_cast<int64_t>(size_of(full.dtype))),
         starts_(starts),
-        name_(cat("[", lowering.operation().kind().substr(std::string_view("dynamic_").size()), "] '",
+        name_(cat("[", lowering.operation().kind().name().substr(std::string_view("dynamic_").size()), "] '",
                   lowering.operation().name, "'")),
         where_(lowering.operation().where()) {}
 
