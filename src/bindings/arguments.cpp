@@ -1,148 +1,142 @@
 // Typed one-line errors for arguments that no overload of a bound function accepts, and the display of Python values in
 // errors.
 //
-// For such arguments, pybind11 raises a TypeError of many lines: every overload in full, and a repr of each argument,
-// however long. This file replaces pybind11's single entry point, which all functions of the module share. The
-// replacement calls the original entry point, and if that rejects the arguments, rewrites the error:
+//   [SharedEvent.wait] takes (value: int, timeout: float | None = None), got ('two')
 //
-//   [SharedEvent.wait] takes (value: int, timeout: float | None), got ('two')
-#include <array>
-
+// Each function that Class and Module define is wrapped in a CheckedFunction, which passes calls on. Functions note when
+// their body runs (Entered). A TypeError without a note therefore means that pybind11 has refused the arguments, and
+// the wrapper raises an error of ours instead, with the signature from the stub (python/mpsgraph/_native_arguments.py).
 #include "bindings/bindings.h"
+
+#include <structmember.h>
 
 namespace mpsgraph::bindings {
 
 namespace {
 
-using Slow = PyObject* (*)(PyObject*, PyObject*, PyObject*);  // signature of methods with the flag METH_VARARGS
-// signature of methods with the flags METH_FASTCALL and METH_KEYWORDS
-using Fast = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
-PyCFunction entry = nullptr;  // pybind11's original entry point.
+struct CheckedFunction {
+  PyObject_HEAD;
+  vectorcallfunc call;
+  PyObject *function, *owner, *name;  // pybind11's function, its class or module, and its name there
+  bool is_method;
+};
 
-template <class To>
-To as(PyCFunction function) {
-  return reinterpret_cast<To>(reinterpret_cast<void (*)()>(function));
-}
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) text.replace(at, from.size(), to);
-}
-
-constexpr size_t longest_form = 160;
-
-// Names that appear in pybind11's signatures, and the text that replaces them in messages.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> plain{{
-    {"mpsgraph._core.", ""},
-    {"collections.abc.", ""},
-    {"typing.SupportsInt | typing.SupportsIndex", "int"},
-    {"typing.SupportsFloat | typing.SupportsIndex", "float"},
-    {"typing.SupportsInt", "int"},
-    {"typing.SupportsFloat", "float"},
-    {"typing.", ""},
-    {"numpy.", ""},
-}};
-
-// Extracts the parameters of each overload, such as "(value: int, timeout: float | None)", and joins them with "or".
-std::string forms_of(const std::string& text) {
-  std::string forms;
-  for (int i = 1;; ++i) {
-    const std::string number = cat("\n    ", i, ". ");
-    const size_t begin = text.find(number);
-    if (begin == text.npos) return forms;
-    std::string form = text.substr(begin + number.size(), text.find('\n', begin + 1) - begin - number.size());
-    form = form.substr(std::min(form.find('('), form.size()));
-    if (const size_t result = form.rfind(" -> "); result != form.npos) form.resize(result);
-    if (form.starts_with("(self: ")) form = "(" + form.substr(std::min(form.find_first_of(",)") + 1, form.size()));
-    if (form == "(") form = "()";
-    if (form.starts_with("( ")) form.erase(1, 1);
-    for (auto [from, to] : plain) replace_all(form, from, to);
-    if (form.size() > longest_form) form = form.substr(0, longest_form) + "...)";
-    forms += (forms.empty() ? "" : " or ") + form;
-  }
-}
-
-// If the current Python error is pybind11's rejection of the arguments, replaces it with a typed error.
-void reword(const std::vector<py::handle>& positional, const std::vector<std::pair<py::handle, py::handle>>& named) {
-  if (!PyErr_ExceptionMatches(PyExc_TypeError)) return;
-  py::error_already_set error;
-  const std::string text = py::cast<std::string>(py::str(error.value()));
-  const size_t end = text.find("(): incompatible ");
-  if (end == text.npos) {
+// Replaces the current TypeError.
+void refuse(const CheckedFunction& checked, PyObject* const* arguments, size_t count, PyObject* names) {
+  PyErr_Clear();
+  try {
+    py::list positional;
+    py::dict named;
+    for (size_t i = 0; i < count; ++i) positional.append(py::handle(arguments[i]));
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+      named[PyTuple_GET_ITEM(names, i)] = py::handle(arguments[count + static_cast<size_t>(i)]);
+    py::module_::import("mpsgraph._native_arguments")
+        .attr("refuse")(py::handle(checked.owner), py::handle(checked.name), checked.is_method, positional, named);
+  } catch (py::error_already_set& error) {
     error.restore();
-    return;
   }
-  std::string where = text.substr(0, end);
-  const bool constructs = where == "__init__", is_method = constructs || text.find("(self: ") != text.npos;
-  if (is_method && !positional.empty()) {
-    const auto owner = py::cast<std::string>(py::type::of(positional[0]).attr("__name__"));
-    where = constructs ? owner : owner + "." + where;
-  }
-  std::string came;
-  for (size_t i = is_method ? 1 : 0; i < positional.size(); ++i)
-    came += (came.empty() ? "" : ", ") + shown(positional[i]);
-  for (auto [name, value] : named)
-    came += (came.empty() ? "" : ", ") + py::cast<std::string>(name) + "=" + shown(value);
-  const auto type = py::module_::import("mpsgraph._core").attr("DTypeError");
-  PyErr_SetString(type.ptr(), cat("[", where, "] takes ", forms_of(text), ", got (", came, ")").c_str());
 }
 
-PyObject* fast(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-  PyObject* result = as<Fast>(entry)(self, arguments, count, names);
-  if (result) return result;
-  const Py_ssize_t positional = PyVectorcall_NARGS(static_cast<size_t>(count));
-  std::vector<std::pair<py::handle, py::handle>> named;
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
-    named.emplace_back(PyTuple_GET_ITEM(names, i), arguments[positional + i]);
-  reword({arguments, arguments + positional}, named);
-  return nullptr;
+PyObject* call_checked(PyObject* self, PyObject* const* arguments, size_t count, PyObject* names) {
+  const auto& checked = *reinterpret_cast<CheckedFunction*>(self);
+  const uint64_t before = Entered::count;
+  PyObject* result = PyObject_Vectorcall(checked.function, arguments, count, names);
+  if (!result && Entered::count == before && PyErr_ExceptionMatches(PyExc_TypeError))
+    refuse(checked, arguments, static_cast<size_t>(PyVectorcall_NARGS(count)), names);
+  return result;
 }
 
-PyObject* slow(PyObject* self, PyObject* arguments, PyObject* options) {
-  PyObject* result = as<Slow>(entry)(self, arguments, options);
-  if (result) return result;
-  std::vector<py::handle> positional;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) positional.emplace_back(PyTuple_GET_ITEM(arguments, i));
-  std::vector<std::pair<py::handle, py::handle>> named;
-  if (options)
-    for (auto [name, value] : py::reinterpret_borrow<py::dict>(options)) named.emplace_back(name, value);
-  reword(positional, named);
-  return nullptr;
+PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
+  if (!object || !reinterpret_cast<CheckedFunction*>(self)->is_method) return Py_NewRef(self);
+  return PyMethod_New(self, object);
 }
 
-// Replaces pybind11's entry point in a function, including static methods and the accessors of properties.
-void take_over(py::handle object) {
-  PyObject* function = object.ptr();
-  if (PyInstanceMethod_Check(function)) function = PyInstanceMethod_GET_FUNCTION(function);
-  if (PyCFunction_Check(function)) {
-    PyMethodDef& method = *reinterpret_cast<PyCFunctionObject*>(function)->m_ml;
-    if (method.ml_meth != entry) return;
-    method.ml_meth = method.ml_flags & METH_FASTCALL
-                         ? reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast))
-                         : reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(slow));
-    return;
-  }
-  for (const char* part : {"__func__", "fget", "fset"})
-    if (py::hasattr(object, part)) take_over(object.attr(part));
+PyObject* attribute(PyObject* self, void* name) {
+  return PyObject_GetAttrString(reinterpret_cast<CheckedFunction*>(self)->function, static_cast<const char*>(name));
+}
+
+void destroy(PyObject* self) {
+  auto& checked = *reinterpret_cast<CheckedFunction*>(self);
+  for (PyObject* held : {checked.function, checked.owner, checked.name}) Py_DECREF(held);
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_Free(self);
+  Py_DECREF(type);
+}
+
+PyTypeObject* checked_type() {
+  static char doc[] = "__doc__", name[] = "__name__", qualified[] = "__qualname__", module[] = "__module__",
+              signature[] = "__text_signature__";
+  static PyGetSetDef attributes[] = {{doc, attribute, nullptr, nullptr, doc},
+                                     {name, attribute, nullptr, nullptr, name},
+                                     {qualified, attribute, nullptr, nullptr, qualified},
+                                     {module, attribute, nullptr, nullptr, module},
+                                     {signature, attribute, nullptr, nullptr, signature},
+                                     {}};
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(CheckedFunction, call), READONLY, nullptr}, {}};
+  static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                                {Py_tp_descr_get, reinterpret_cast<void*>(bind)},
+                                {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+                                {Py_tp_getset, attributes},
+                                {Py_tp_members, members},
+                                {}};
+  // Py_TPFLAGS_METHOD_DESCRIPTOR lets CPython call methods without creating a bound method first.
+  static PyType_Spec spec{"mpsgraph._core.function", sizeof(CheckedFunction), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
+  static auto* const type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!type) throw py::error_already_set();
+  return type;
+}
+
+py::object checked(py::handle function, py::handle owner, py::handle name, bool is_method) {
+  auto* made = PyObject_New(CheckedFunction, checked_type());
+  if (!made) throw py::error_already_set();
+  made->call = call_checked;
+  made->function = function.inc_ref().ptr();
+  made->owner = owner.inc_ref().ptr();
+  made->name = name.inc_ref().ptr();
+  made->is_method = is_method;
+  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(made));
+}
+
+struct Definition {
+  py::object owner;
+  std::string name;
+};
+std::vector<Definition>& noted() {
+  static std::vector<Definition> all;
+  return all;
 }
 
 }  // namespace
 
-std::string shown(py::handle object) {
-  return py::cast<std::string>(py::module_::import("mpsgraph._display").attr("shown")(object));
+void note_definition(py::handle owner, std::string name) {
+  noted().push_back({py::reinterpret_borrow<py::object>(owner), std::move(name)});
 }
 
-void reword_refusals(py::module_& module) {
-  const py::object any = module.attr("library_version");
-  entry = reinterpret_cast<PyCFunctionObject*>(any.ptr())->m_ml->ml_meth;
-  for (auto [name, value] : py::reinterpret_borrow<py::dict>(module.attr("__dict__"))) {
-    if (!py::isinstance<py::type>(value)) {
-      if (PyCFunction_Check(value.ptr())) take_over(value);
-      continue;
-    }
-    // Iterates over a copy, because attribute lookups modify the dicts of classes.
-    const auto members = py::dict(value.attr("__dict__"));
-    for (auto [member, item] : members) take_over(item);
+void check_arguments() {
+  const py::object static_method = py::module_::import("builtins").attr("staticmethod"),
+                   property = py::module_::import("builtins").attr("property");
+  for (const auto& [owner, text] : std::exchange(noted(), {})) {
+    const py::str name(text);
+    const py::dict members = owner.attr("__dict__");
+    if (!members.contains(name)) continue;
+    const py::object member = members[name];
+    if (Py_IS_TYPE(member.ptr(), checked_type())) continue;  // a function with several overloads
+    if (PyInstanceMethod_Check(member.ptr()))
+      owner.attr(name) = checked(PyInstanceMethod_GET_FUNCTION(member.ptr()), owner, name, true);
+    else if (py::isinstance(member, static_method))
+      owner.attr(name) = static_method(checked(member.attr("__func__"), owner, name, false));
+    else if (py::isinstance(member, property))
+      owner.attr(name) = property(member.attr("fget"), checked(member.attr("fset"), owner, name, true), py::none(),
+                                  member.attr("__doc__"));
+    else if (PyCFunction_Check(member.ptr()))
+      owner.attr(name) = checked(member, owner, name, false);
   }
+}
+
+std::string shown(py::handle object) {
+  return py::cast<std::string>(py::module_::import("mpsgraph._display").attr("shown")(object));
 }
 
 }  // namespace mpsgraph::bindings

@@ -45,6 +45,36 @@ const T& shared_extra(const T& extra) {
 }
 inline const char* shared_extra(const char* text) { return text; }
 
+// Counts the calls whose arguments have been accepted (arguments.cpp). Must be the first guard of each call.
+struct Entered {
+  Entered() { ++count; }
+  static inline uint64_t count = 0;
+};
+class WithoutGil;
+using Released = py::call_guard<Entered, WithoutGil>;  // runs a function without the GIL
+// Wraps the functions that Class and Module have defined. A wrapper raises a typed error if no overload accepts the
+// arguments. Call check_arguments() after all functions are defined.
+void note_definition(py::handle owner, std::string name);
+void check_arguments();
+
+template <class... Extra>
+constexpr bool is_released = (std::is_same_v<Extra, Released> || ...);
+
+class Module : public py::module_ {
+ public:
+  explicit Module(const py::module_& module) : py::module_(module) {}
+
+  template <class F, class... Extra>
+  Module& def(const char* name, F&& f, const Extra&... extra) {
+    if constexpr (is_released<Extra...>)
+      py::module_::def(name, std::forward<F>(f), shared_extra(extra)...);
+    else
+      py::module_::def(name, std::forward<F>(f), shared_extra(extra)..., py::call_guard<Entered>());
+    note_definition(*this, name);
+    return *this;
+  }
+};
+
 template <class T, class... Options>
 class Class : public py::class_<T, Options...> {
   using Base = py::class_<T, Options...>;
@@ -55,24 +85,38 @@ class Class : public py::class_<T, Options...> {
 
   template <class F, class... Extra>
   Class& def(const char* name, F&& f, const Extra&... extra) {
-    Base::def(name, shared_call(std::forward<F>(f)), shared_extra(extra)...);
+    if constexpr (is_released<Extra...>)
+      Base::def(name, shared_call(std::forward<F>(f)), shared_extra(extra)...);
+    else
+      Base::def(name, shared_call(std::forward<F>(f)), shared_extra(extra)..., py::call_guard<Entered>());
+    note_definition(*this, name);
     return *this;
   }
   template <class F, class... Extra>
     requires(!std::is_convertible_v<F, const char*>)
   Class& def(F&& constructor, const Extra&... extra) {
-    Base::def(std::forward<F>(constructor), shared_extra(extra)...);
+    if constexpr (is_released<Extra...>)
+      Base::def(std::forward<F>(constructor), shared_extra(extra)...);
+    else
+      Base::def(std::forward<F>(constructor), shared_extra(extra)..., py::call_guard<Entered>());
+    note_definition(*this, "__init__");
     return *this;
   }
   template <class F, class... Extra>
   Class& def_static(const char* name, F&& f, const Extra&... extra) {
-    Base::def_static(name, shared_call(std::forward<F>(f)), shared_extra(extra)...);
+    if constexpr (is_released<Extra...>)
+      Base::def_static(name, shared_call(std::forward<F>(f)), shared_extra(extra)...);
+    else
+      Base::def_static(name, shared_call(std::forward<F>(f)), shared_extra(extra)..., py::call_guard<Entered>());
+    note_definition(*this, name);
     return *this;
   }
   template <class Getter, class Setter, class... Extra>
   Class& def_property(const char* name, Getter&& get, Setter&& set, const Extra&... extra) {
-    Base::def_property(name, shared_call(std::forward<Getter>(get)), shared_call(std::forward<Setter>(set)),
-                       shared_extra(extra)...);
+    const py::cpp_function checked_set(shared_call(std::forward<Setter>(set)), py::is_method(*this),
+                                       py::call_guard<Entered>());
+    Base::def_property(name, shared_call(std::forward<Getter>(get)), checked_set, shared_extra(extra)...);
+    note_definition(*this, name);
     return *this;
   }
   template <class Getter, class... Extra>
@@ -83,6 +127,7 @@ class Class : public py::class_<T, Options...> {
   template <class Member, class... Extra>
   Class& def_readwrite(const char* name, Member member, const Extra&... extra) {
     Base::def_readwrite(name, member, shared_extra(extra)...);
+    note_definition(*this, name);
     return *this;
   }
   template <class Member, class... Extra>
@@ -134,12 +179,11 @@ runtime::Timeout to_timeout(std::optional<double> seconds);  // Throws DeviceErr
 
 // --- errors (errors.cpp, arguments.cpp) ------------------------------------------------------------------------------
 
-void define_errors(py::module_& module);
-void define_limits(py::module_& module);  // limits.cpp
+void define_errors(Module& module);
+void define_limits(Module& module);  // limits.cpp
 py::object to_python_exception(const std::exception_ptr& error);  // Returns None for a null exception.
 std::string message_of(const py::error_already_set& error);  // Returns "TypeError: ...", without the traceback.
 std::string shown(py::handle object);  // Formats a value as one short line for an error message.
-void reword_refusals(py::module_& module);  // Rewrites pybind11's errors. Call it after all functions are defined.
 
 // --- types, shapes, attributes (convert.cpp) -------------------------------------------------------------------------
 
@@ -168,7 +212,7 @@ struct ElementType {
 };
 using DTypeObject = Object<ElementType>;
 
-void define_types(py::module_& module);
+void define_types(Module& module);
 DTypeObject to_object(DType dtype);  // Returns the only Python object for the dtype.
 DType to_dtype(py::handle object);  // Accepts a DType, a name, or a numpy dtype.
 std::optional<DType> from_numpy_dtype(const py::dtype& dtype);
@@ -194,7 +238,7 @@ using GraphObject = Object<Graph>;
 using TensorObject = Object<Tensor>;
 using OperationObject = Object<Operation>;
 
-void define_graph(py::module_& module);
+void define_graph(Module& module);
 // Returns the Python object of a tensor. As long as that object is alive, the same object is returned. The tensor's
 // object keeps the Python object of the graph alive.
 TensorObject to_object(py::handle graph, Tensor* tensor);
@@ -216,7 +260,7 @@ py::typing::List<T> to_list(py::handle graph, const std::vector<T*>& items) {
 // Python's argument `copy`: None copies arrays that cannot be shared, False rejects them, and True always copies.
 using CopyRule = std::optional<bool>;
 
-void define_ndarray(py::module_& module);
+void define_ndarray(Module& module);
 std::optional<float> to_number(const runtime::NDArray& array);  // Returns the only element of a float32 array.
 // Converts a Python object to an array. Without `dtype`, an array keeps its own dtype. Numbers and lists are converted
 // to `dtype`, but not from float to integer or from complex to real.
@@ -229,25 +273,25 @@ py::array to_numpy(const runtime::NDArray& array, py::handle owner);
 
 // Defines the class for a package's contents. Must be called before the Graph class is defined, because graphs can be
 // constructed from package contents.
-void define_package_contents(py::module_& module);
-void define_package(py::module_& module);
+void define_package_contents(Module& module);
+void define_package(Module& module);
 
 // --- the legacy MPSNNGraph API (nngraph.h) ---------------------------------------------------------------------------
 
-void define_nngraph(py::module_& module);
+void define_nngraph(Module& module);
 
 // --- runtime (runtime.cpp, custom.cpp, executables.cpp, tensor_exchange.cpp, probes.cpp) -----------------------------
 
-void define_runtime(py::module_& module);
-void define_profiler(py::module_& module);
-void define_probes(py::module_& module);  // Used only by the self-test.
-void define_custom(py::module_& module);
+void define_runtime(Module& module);
+void define_profiler(Module& module);
+void define_probes(Module& module);  // Used only by the self-test.
+void define_custom(Module& module);
 // Defines the base class Callee. Must be called before define_executables.
-void define_exchange(py::module_& module);
-void define_executables(py::module_& module);
+void define_exchange(Module& module);
+void define_executables(Module& module);
 using DeviceGraphClass = Class<runtime::DeviceGraph, std::shared_ptr<runtime::DeviceGraph>>;
 void define_variable_access(DeviceGraphClass& graph);
-void define_tensor_exchange(py::module_& module);
+void define_tensor_exchange(Module& module);
 // Runs the executable without holding the GIL, on the calling thread if the executable is brief.
 std::vector<runtime::NDArray> run_and_wait(const std::shared_ptr<runtime::Executable>& executable,
                                            std::vector<runtime::NDArray> inputs, std::vector<runtime::NDArray> results,
@@ -257,7 +301,7 @@ runtime::Device& to_device(py::handle object);  // Accepts a Device, a name, or 
 
 // --- the legacy MPSNNGraph API (nngraph_recurrent.cpp) ---------------------------------------------------------------
 
-void define_nngraph_recurrent(py::module_& module);
+void define_nngraph_recurrent(Module& module);
 
 }  // namespace mpsgraph::bindings
 

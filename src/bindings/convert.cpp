@@ -95,7 +95,7 @@ Attribute to_attribute(std::string_view kind, const std::string& attribute, Attr
 
 // --- element types ---------------------------------------------------------------------------------------------------
 
-void define_types(py::module_& module) {
+void define_types(Module& module) {
   Class<ElementType>(module, "DType", "The element type of a tensor, for example mpsgraph.float32.")
       .def(py::init([](py::handle value) { return ElementType{to_dtype(value)}; }), py::arg("dtype"),
            "Creates a DType from a name, a numpy dtype, or another DType. Raises DTypeError for anything "

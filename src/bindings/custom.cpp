@@ -176,7 +176,7 @@ py::dict description_of(const CustomOperation& operation) {
 
 }  // namespace
 
-void define_custom(py::module_& module) {
+void define_custom(Module& module) {
   module.def(
       "load_custom_library", [](const std::string& path) { return runtime::load_custom_library(path); },
       py::arg("path"), "Load a shared library, register its custom operations, and return their names and keys.");

@@ -16,7 +16,7 @@ struct Exceptions {
 };
 Exceptions exceptions;  // Owned by the module and never released.
 
-PyObject* define(py::module_& module, const char* name, const char* doc, std::vector<PyObject*> bases) {
+PyObject* define(Module& module, const char* name, const char* doc, std::vector<PyObject*> bases) {
   py::tuple tuple(bases.size());
   for (size_t i = 0; i < bases.size(); ++i) tuple[i] = py::reinterpret_borrow<py::object>(bases[i]);
   const std::string qualified = std::string("mpsgraph.") + name;
@@ -90,7 +90,7 @@ std::string message_of(const py::error_already_set& error) {
   return cat(py::cast<std::string>(error.type().attr("__name__")), ": ", py::cast<std::string>(py::str(error.value())));
 }
 
-void define_errors(py::module_& module) {
+void define_errors(Module& module) {
   auto& e = exceptions;
   e.error = define(module, "Error", "Base class of the errors that mpsgraph raises.", {PyExc_Exception});
   e.shape = define(module, "ShapeError", "Raised when ranks, sizes, or axes do not match or are out of range.",

@@ -9,7 +9,7 @@ namespace mpsgraph::bindings {
 
 using namespace runtime;
 
-void define_exchange(py::module_& module) {
+void define_exchange(Module& module) {
   Class<compiler::Callable, std::shared_ptr<compiler::Callable>>(
       module, "Callee", "The target of a `call` operation: an executable of another graph, or an end of an Exchange.");
 
@@ -39,7 +39,7 @@ void define_exchange(py::module_& module) {
       .def("own_part", &SharedSum::own_part, "Return the elements of the sum that this member computes.")
       .def("post", &SharedSum::post, "Begin a round: this member's contribution is complete.")
       .def("reach", &SharedSum::reach, py::arg("mark"), "Record how far this member has progressed in the round.")
-      .def("add", &SharedSum::add, py::call_guard<WithoutGil>(),
+      .def("add", &SharedSum::add, Released(),
            "Sum this member's part of the contributions, which must be float32 or float64.")
       .def(
           "wait",

@@ -250,7 +250,7 @@ ExecutionDescriptor::Stage to_stage(const std::string& at) {
   throw DeviceError(cat("[signal_event] at must be \"completed\" or \"scheduled\", got \"", at, "\""));
 }
 
-void define_descriptors(py::module_& module) {
+void define_descriptors(Module& module) {
   Class<Descriptor>(module, "ExecutionDescriptor",
                     "Options of an asynchronous run: handlers, events to wait for and to signal, and whether the "
                     "call waits.")
@@ -291,7 +291,7 @@ Args:
           py::arg("event").none(false), py::arg("value"), py::arg("at") = "completed");
 }
 
-void define_execution(py::module_& module) {
+void define_execution(Module& module) {
   Class<Started>(module, "Execution", "A run that has been started; `results` waits for it to finish.")
       .def(
           "wait",
@@ -348,7 +348,7 @@ from before the run, and waiting for the run raises CancelledError.)")
           "The exception that the run has raised, or None.");
 }
 
-void define_executable(py::module_& module) {
+void define_executable(Module& module) {
   using Self = std::shared_ptr<Executable>;
   const auto graph = [](const Self& self) { return graph_object(self->graph()); };
   Class<Executable, compiler::Callable, Self>(
@@ -466,7 +466,7 @@ Source: serializeToMPSGraphPackageAtURL:descriptor:.)")
       .def("plan", &Executable::plan, "Return a human-readable description of kernels, buffers, and offsets.");
 }
 
-void define_compilation_descriptor(py::module_& module) {
+void define_compilation_descriptor(Module& module) {
   Class<CompilationDescriptor>(
       module, "CompilationDescriptor",
       "Options of a compilation: passes to skip, reference kernels, observation, and callables.")
@@ -488,7 +488,7 @@ void define_compilation_descriptor(py::module_& module) {
       .def_readwrite("observe", &CompilationDescriptor::observe);
 }
 
-void define_device_graph(py::module_& module) {
+void define_device_graph(Module& module) {
   DeviceGraphClass graph(module, "DeviceGraph",
                          "A graph on one device, with the values of its variables and its executables there.");
   define_variable_access(graph);
@@ -602,7 +602,7 @@ std::vector<NDArray> run_and_wait(const std::shared_ptr<Executable>& executable,
   return started.execution->pending_results();
 }
 
-void define_executables(py::module_& module) {
+void define_executables(Module& module) {
   define_descriptors(module);
   define_execution(module);
   define_executable(module);

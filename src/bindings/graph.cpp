@@ -329,7 +329,7 @@ std::vector<Operation*> to_operations(py::handle sequence, std::string_view what
   return to_items<Operation>(sequence, what, "operations");
 }
 
-void define_graph(py::module_& module) {
+void define_graph(Module& module) {
   Class<Graph, std::shared_ptr<Graph>> graph(module, "Graph",
                                              "A symbolic graph: operations in the order of their creation.");
   Class<Autocast>(module, "Autocast",

@@ -13,7 +13,7 @@ std::vector<std::unique_ptr<LimitScope>>& scopes() {
 
 }  // namespace
 
-void define_limits(py::module_& module) {
+void define_limits(Module& module) {
   module.def(
       "enter_limits",
       [](int64_t nodes, int64_t depth, int64_t bytes, double seconds) {

@@ -31,11 +31,12 @@ constexpr const char* build_information =
 }  // namespace
 
 namespace mpsgraph::bindings {
-void define_programs(pybind11::module_& module);  // Defined in programs.cpp.
+void define_programs(Module& module);  // Defined in programs.cpp.
 }
 
-PYBIND11_MODULE(_core, module) {
+PYBIND11_MODULE(_core, native) {
   using namespace mpsgraph;
+  bindings::Module module(native);
   module.doc() = "The C++ core of mpsgraph. Import the package mpsgraph instead.";
   bindings::define_errors(module);
   bindings::define_types(module);
@@ -76,7 +77,7 @@ Example:
       },
       py::arg("key"), py::arg("counter_low") = 0, py::arg("counter_high") = 0, py::arg("blocks") = 1,
       "Return blocks of Philox 4x32-10, four words each. All random numbers are derived from such blocks.");
-  bindings::reword_refusals(module);
+  bindings::check_arguments();
 
   // The runtime must shut down before the interpreter exits, because work in flight may still call Python handlers.
   py::module_::import("atexit").attr("register")(module.attr("shutdown"));

@@ -286,7 +286,7 @@ ConstantPtr to_constant(py::handle object) {
   return ConstantData::copy(array.dtype(), array.dims(), array.data());
 }
 
-void define_ndarray(py::module_& module) {
+void define_ndarray(Module& module) {
   using Self = Object<NDArray>;
   Class<NDArray>(module, "NDArray",
                  "An array: memory with an element type, a shape, and strides, shared with numpy and DLPack.")

@@ -43,7 +43,7 @@ PaddingPolicy to_policy(const py::object& object) {
   return policy;
 }
 
-void define_nodes(py::module_& module) {
+void define_nodes(Module& module) {
   Class<ImageNode, ImagePtr>(module, "ImageNode",
                              "A node for a batch of images: an input of the graph, or the result of a filter. Source: "
                              "MPSNNImageNode.")
@@ -154,7 +154,7 @@ py::object array_or_none(const ImageBatch& batch) {
   return batch.array.valid() ? py::cast(batch.array) : py::object(py::none());
 }
 
-void define_graph_of_nodes(py::module_& module) {
+void define_graph_of_nodes(Module& module) {
   Class<NNGraph, std::shared_ptr<NNGraph>>(module, "NNGraphCore", "A runnable graph of filter nodes.")
       .def(py::init([](const py::object& device, std::vector<ImagePtr> results, std::vector<bool> needed) {
              runtime::Device& on = to_device(device);
@@ -210,12 +210,12 @@ void define_graph_of_nodes(py::module_& module) {
           py::arg("command_buffer").none(false), py::arg("source_images"), py::arg("labels"),
           "Encode a run and return (result images, intermediate images, losses) as arrays, and the result "
           "states. The command buffer has written all of them when it has completed.")
-      .def("reload_from_data_sources", &NNGraph::reload_from_data_sources, py::call_guard<WithoutGil>());
+      .def("reload_from_data_sources", &NNGraph::reload_from_data_sources, Released());
 }
 
 }  // namespace
 
-void define_nngraph(py::module_& module) {
+void define_nngraph(Module& module) {
   define_nngraph_states(module);
   define_nngraph_sources(module);
   define_nodes(module);

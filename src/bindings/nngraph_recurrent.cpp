@@ -89,7 +89,7 @@ runtime::CommandBuffer& open_buffer(const CommandBufferPointer& buffer) {
 
 // --- matrices and vectors --------------------------------------------------------------------------------------------
 
-void define_matrices(py::module_& module) {
+void define_matrices(Module& module) {
   Class<Matrix>(module, "Matrix", "A matrix over existing memory. mpsgraph.nngraph.Matrix wraps this class.")
       .def(py::init([](const py::object& array) { return Matrix(shared_array(array, "the matrix")); }),
            py::arg("array"), "Create a matrix over an array of shape [rows, columns] or [matrices, rows, columns].")
@@ -150,7 +150,7 @@ void define_matrices(py::module_& module) {
 
 // --- descriptors -----------------------------------------------------------------------------------------------------
 
-void define_recurrent_descriptor(py::module_& module) {
+void define_recurrent_descriptor(Module& module) {
   using Self = RecurrentDescriptor;
   Class<Self>(module, "RecurrentDescriptor",
               "Description of a recurrent layer, with the weights read from its data source.")
@@ -190,7 +190,7 @@ void define_recurrent_descriptor(py::module_& module) {
 
 // --- layers ----------------------------------------------------------------------------------------------------------
 
-void define_training_layer(py::module_& module) {
+void define_training_layer(Module& module) {
   Class<TrainingState>(module, "RNNMatrixTrainingState",
                        "The values of one time step of a forward sequence that its gradient needs.")
       .def_readonly("step", &TrainingState::step, "Index of the time step, starting at 0.");
@@ -287,7 +287,7 @@ void define_training_layer(py::module_& module) {
   });
 }
 
-void define_inference_layer(py::module_& module) {
+void define_inference_layer(Module& module) {
   using Self = RecurrentInferenceLayer;
   // Converts the time steps of a sequence, which are image batches, or matrices with or without offsets.
   const auto steps = [](const std::string& what, const py::object& items, const py::object& offsets,
@@ -348,7 +348,7 @@ void define_inference_layer(py::module_& module) {
 
 }  // namespace
 
-void define_nngraph_recurrent(py::module_& module) {
+void define_nngraph_recurrent(Module& module) {
   define_matrices(module);
   define_recurrent_descriptor(module);
   define_training_layer(module);

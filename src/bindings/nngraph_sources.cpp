@@ -235,7 +235,7 @@ py::object held_array(DataSource& self, const std::string& name) {
 
 }  // namespace
 
-void define_nngraph_sources(py::module_& module) {
+void define_nngraph_sources(Module& module) {
   Class<DataSource, std::shared_ptr<DataSource>>(module, "NNDataSource", "The source of a filter's parameters.")
       .def("load",
            [](DataSource& self) {

@@ -104,7 +104,7 @@ OptimizerDescriptor to_optimizer_descriptor(double rate, double rescale, std::op
   return d;
 }
 
-void define_states(py::module_& module) {
+void define_states(Module& module) {
   Class<ParameterState, StatePtr>(module, "NNParameterState",
                                   "Named parameters, gradients, or statistics of a batch or of a data source.")
       .def(py::init(&to_state), py::arg("arrays"), "Create a state over float32 arrays, which are not copied.")
@@ -140,7 +140,7 @@ void define_states(py::module_& module) {
 
 using Clip = std::optional<std::pair<double, double>>;
 
-void define_optimizers(py::module_& module) {
+void define_optimizers(Module& module) {
   Class<Optimizer, std::shared_ptr<Optimizer>>(module, "NNOptimizer", "An optimizer of the legacy MPSNNGraph API.")
       .def_property(
           "learning_rate", [](const Optimizer& self) { return self.descriptor.learning_rate; },
@@ -196,7 +196,7 @@ void define_optimizers(py::module_& module) {
 
 }  // namespace
 
-void define_nngraph_states(py::module_& module) {
+void define_nngraph_states(Module& module) {
   define_states(module);
   define_optimizers(module);
 }

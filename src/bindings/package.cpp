@@ -162,7 +162,7 @@ std::vector<runtime::NDArray> run_serialized(const Self& self, const Sequence<py
   return self->run(std::move(arrays));
 }
 
-void define_serialized_executable(py::module_& module) {
+void define_serialized_executable(Module& module) {
   Class<runtime::SerializedExecutable, Self>(
       module, "SerializedExecutable",
       "An executable read from a file that Executable.serialize() wrote; on device metal, an "
@@ -194,7 +194,7 @@ Returns:
 
 }  // namespace
 
-void define_package_contents(py::module_& module) {
+void define_package_contents(Module& module) {
   Class<PackageContents>(module, "PackageContents", "The contents of a package, from which one Graph can be created.")
       .def(py::init(&load), py::arg("path"), py::arg("verify") = true,
            "Load a package. Raises PackageError if it is damaged.")
@@ -222,7 +222,7 @@ void define_package_contents(py::module_& module) {
            "Return a description of the training steps that the functions form, empty if there are none.");
 }
 
-void define_package(py::module_& module) {
+void define_package(Module& module) {
   module.def("save_package", &save, py::arg("path"), py::arg("graph").none(false), py::arg("inputs"),
              py::arg("outputs"), py::arg("parameters"), py::arg("trainable"), py::arg("values") = py::none(),
              py::arg("locations") = false, py::arg("functions") = py::dict(), py::arg("training") = py::dict(),

@@ -28,14 +28,14 @@ std::vector<NDArray> apple_gradients(Device& device, const Graph& graph, const s
 
 }  // namespace
 
-void define_probes(py::module_& module) {
+void define_probes(Module& module) {
   Class<Probe>(module, "Probe", "A question about a device that only a run on it can answer.")
       .def_readonly("name", &Probe::name)
       .def_readonly("question", &Probe::question)
       .def_readonly("method", &Probe::method, "How the probe determines the answer.")
       .def_readonly("meaning", &Probe::meaning, "What each answer implies for the code.")
       .def(
-          "ask", [](const Probe& self) { return self.ask(); }, py::call_guard<WithoutGil>(),
+          "ask", [](const Probe& self) { return self.ask(); }, Released(),
           "Return the answer. If the device rejects the run, this raises or terminates the process.");
 
   module.def("compile_seconds", &runtime::compile_seconds,

@@ -52,13 +52,13 @@ py::tuple limits(const std::string& device) {
 
 }  // namespace
 
-void define_profiler(py::module_& module) {
+void define_profiler(Module& module) {
   Class<Profile>(module, "Profile", "A recorded profile. mpsgraph.profiler converts it to readable tables.")
       .def("contents", &contents)
       .def_readonly("threads", &Profile::threads, "The names of the threads, by index.")
       .def_readonly("dropped", &Profile::dropped, "The number of records that were overwritten by newer ones.")
       .def_readonly("duration", &Profile::duration, "The duration of the profile in nanoseconds.")
-      .def("chrome_trace", &Profile::chrome_trace, py::call_guard<WithoutGil>(),
+      .def("chrome_trace", &Profile::chrome_trace, Released(),
            "Return the profile as JSON in Chrome's trace event format.");
   module.def(
       "start_profile", [](size_t capacity) { Profiler::get().start(capacity); }, py::arg("capacity"),

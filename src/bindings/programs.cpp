@@ -25,7 +25,7 @@ py::dict expanded(const GraphObject& graph, const py::typing::Dict<Tensor, py::t
 
 }  // namespace
 
-void define_programs(py::module_& module) {
+void define_programs(Module& module) {
   module.def("expanded", &expanded, py::arg("graph"), py::arg("feeds"), py::arg("targets"),
              py::arg("target_operations") = py::tuple(), py::kw_only(), py::arg("keep_attention") = false,
              "Extract the operations that targets depend on into a new graph with static shapes and without "

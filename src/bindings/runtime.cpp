@@ -76,7 +76,7 @@ void wait_or_cancel(const std::shared_ptr<CommandBuffer>& buffer, std::optional<
   buffer->rethrow_after_timeout(*timeout);
 }
 
-void define_runtime(py::module_& module) {
+void define_runtime(Module& module) {
   Class<Device, std::unique_ptr<Device, py::nodelete>> device(
       module, "Device",
       "A backend: Device(\"cpu\"), and on a Mac Device(\"metal\"), which is the default there. Device "
@@ -161,7 +161,7 @@ Raises:
       .def(py::init([](const py::object& device) { return CommandQueue::create(to_device(device)); }),
            py::arg("device") = py::none())
       .def("command_buffer", &CommandQueue::command_buffer)
-      .def("close", &CommandQueue::close, py::call_guard<WithoutGil>(),
+      .def("close", &CommandQueue::close, Released(),
            "Accept no more work, cancel waits for events, and finish the committed work.")
       .def_property_readonly("device", &CommandQueue::device, py::return_value_policy::reference);
 
@@ -190,7 +190,7 @@ Args:
           py::arg("event").none(false), py::arg("value"), py::arg("timeout") = py::none())
       .def("encode_signal_event", &CommandBuffer::encode_signal_event, py::arg("event").none(false), py::arg("value"))
       .def(
-          "commit", [](CommandBuffer& self) { self.commit(); }, py::call_guard<WithoutGil>(),
+          "commit", [](CommandBuffer& self) { self.commit(); }, Released(),
           "Commit the command buffer to its queue. Raises DeviceError if it has already been committed.")
       .def("wait_until_completed", &wait_until_completed, py::arg("timeout") = py::none(),
            R"(Wait until the work and the handlers have completed.

@@ -170,7 +170,7 @@ class TensorExchange {
 
 }  // namespace
 
-void define_tensor_exchange(py::module_& module) {
+void define_tensor_exchange(Module& module) {
   Class<TensorExchange>(module, "TensorExchange", "Runs executables on the tensors of another framework.")
       .def(py::init<py::tuple, const std::vector<std::string>&, py::function,
                     std::optional<std::pair<uintptr_t, uintptr_t>>>(),

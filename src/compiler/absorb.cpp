@@ -25,6 +25,7 @@
 #include "compiler/users.h"
 #include "core/definition.h"
 #include "core/ops/convolution.h"
+#include "core/wide.h"
 #include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
@@ -44,12 +45,12 @@ struct Linear {
   std::vector<int64_t> place;
 
   static std::optional<Linear> of(const Operation& operation) {
-    const bool product = operation.is("matrix_multiplication"),
-               forward = operation.is(
-                   {"convolution2d", "convolution3d", "depthwise_convolution2d", "depthwise_convolution3d"});
+    const bool product = operation.is("matrix_multiplication");
     const bool back =
         operation.is({"convolution2d_data_gradient", "convolution3d_data_gradient", "convolution_transpose2d"});
-    if (!back && !product && !forward) return {};
+    if (!back && !product &&
+        !operation.is({"convolution2d", "convolution3d", "depthwise_convolution2d", "depthwise_convolution3d"}))
+      return {};
     const TensorType& type = operation.output()->type;
     if (!constant_of(operation.input(1)) || !is_float(type.dtype) || !type.shape.ranked()) return {};
     const Dims& weights = operation.input(1)->type.shape.dims();
@@ -125,13 +126,13 @@ struct Chain {
 
   bool finite() const {
     const auto all = [](const Values& values) {
-      return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+      return std::ranges::all_of(values, [](double v) { return std::isfinite(v); });
     };
     return all(scale) && all(shift);
   }
   bool worth_it() const { return (scales || members.size() > 1) && finite(); }
   bool shifts() const {
-    return std::any_of(shift.begin(), shift.end(), [](double v) { return v != 0; });
+    return std::ranges::any_of(shift, [](double v) { return v != 0; });
   }
 
  private:
@@ -235,8 +236,7 @@ class Absorber {
     const Operation* user = users_.only(value);
     if (!user || !user->is("cast") || user->parent != value->operation->parent) return nullptr;
     const DType from = value->dtype(), to = user->output()->dtype();
-    const auto half = [](DType dtype) { return dtype == DType::bfloat16 || dtype == DType::float16; };
-    return (half(from) && to == DType::float32) || (from == DType::float32 && half(to)) ? user : nullptr;
+    return (is_half(from) && to == DType::float32) || (from == DType::float32 && is_half(to)) ? user : nullptr;
   }
 
   Users users_;

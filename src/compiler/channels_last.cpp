@@ -148,8 +148,7 @@ class ChannelsLast {
   Rewriter::Replacement operator()(Rewriter& r, const Operation& operation) {
     block_ = operation.parent;
     if (!operation.control_dependencies.empty() || operation.outputs.empty() ||
-        !std::all_of(operation.outputs.begin(), operation.outputs.end(),
-                     [](const auto& result) { return result->type.shape.known(); }))
+        !std::ranges::all_of(operation.outputs, [](const auto& result) { return result->type.shape.known(); }))
       return {};
     if (is_back_to_second(operation))
       turn(operation.output(), operation.output()->shape().rank(), r.now(operation.input(0)));
@@ -191,8 +190,7 @@ class ChannelsLast {
   const Operation* follow(Rewriter& r, const Operation& operation) {
     if (is_image_convolution(operation)) return convolution(r, operation);
     if (is_wide_pooling(operation)) return with_layout(r, operation);
-    if (std::none_of(operation.inputs.begin(), operation.inputs.end(), [&](const Tensor* in) { return follows(in); }))
-      return nullptr;
+    if (std::ranges::none_of(operation.inputs, [&](const Tensor* in) { return follows(in); })) return nullptr;
     const bool by_axes = operation.attributes.has("axes"), by_axis = operation.attributes.has("axis");
     if (is_image_pooling(operation)) return with_layout(r, operation);
     if (is_volume_pooling(operation)) return with_windows(r, operation);
@@ -203,8 +201,8 @@ class ChannelsLast {
     }
     if (!may_turn(operation.output())) return nullptr;
     const int rank = operation.output()->type.shape.rank();
-    if (std::none_of(operation.inputs.begin(), operation.inputs.end(),
-                     [&](const Tensor* in) { return follows(in) && in->type.shape.rank() == rank; }))
+    if (std::ranges::none_of(operation.inputs,
+                             [&](const Tensor* in) { return follows(in) && in->type.shape.rank() == rank; }))
       return nullptr;
     if (operation.definition->elementwise && !by_axes && !by_axis) return with(r, operation, operation.attributes);
     if (operation.is({"normalization", "normalization_gradient", "normalization_gamma_gradient",
@@ -329,7 +327,7 @@ class ChannelsLast {
     if (attributes.has("axes")) {
       Ints axes = attributes.integers("axes");
       for (int64_t& axis : axes) axis = place_of(axis, operation.output()->type.shape.rank());
-      std::sort(axes.begin(), axes.end());
+      std::ranges::sort(axes);
       attributes.set("axes", axes);
     }
     return with(r, operation, std::move(attributes));
@@ -337,8 +335,8 @@ class ChannelsLast {
 
   const Operation* with_axis(Rewriter& r, const Operation& operation) {
     const int rank = operation.output()->type.shape.rank();
-    if (!std::all_of(operation.inputs.begin(), operation.inputs.end(),
-                     [&](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == rank; }))
+    if (!std::ranges::all_of(operation.inputs,
+                             [&](const Tensor* in) { return in->type.shape.known() && in->type.shape.rank() == rank; }))
       return nullptr;
     Attributes attributes = operation.attributes;
     attributes.set("axis", place_of(attributes.integer("axis"), rank));

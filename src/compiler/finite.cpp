@@ -52,9 +52,7 @@ class Finite {
     if (at_root && copy.is("assign")) assigned_[copy.input(0)] = copy.input(1);
     forget_assigned(copy);
     if (is_to_blame(source)) check(r.graph(), copy);
-    std::vector<Tensor*> results;
-    for (const auto& output : copy.outputs) results.push_back(output.get());
-    return results;
+    return results_of(copy);
   }
 
  private:
@@ -110,8 +108,7 @@ class Finite {
   }
 
   void check(Graph& graph, const Operation& operation) {
-    std::vector<Tensor*> results;
-    for (const auto& output : operation.outputs) results.push_back(output.get());
+    const std::vector<Tensor*> results = results_of(operation);
     Tensor* finite = blameless(graph, operation, results, Asked::finite);
     if (!finite) return;
     Tensor* number = blameless(graph, operation, results, Asked::number);

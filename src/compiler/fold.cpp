@@ -160,12 +160,12 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.is("broadcast_to") && values[0]->elements() == 1)
     return constant(reshaped(ConstantData::splat(values[0]->dtype(), {}, values[0]->bytes()), dims));
   auto single = [](const ConstantPtr& value) { return value->is_splat() || value->elements() == 1; };
-  if (source.definition->elementwise && result_elements > 0 && std::all_of(values.begin(), values.end(), single)) {
+  if (source.definition->elementwise && result_elements > 0 && std::ranges::all_of(values, single)) {
     if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
   }
   // Operations on tensors without elements are folded whatever the size of the result, because not every device
   // supports such tensors.
-  const bool of_nothing = std::any_of(values.begin(), values.end(), [](const auto& v) { return v->elements() == 0; });
+  const bool of_nothing = std::ranges::any_of(values, [](const auto& v) { return v->elements() == 0; });
   const bool large = result_elements > std::max(max_result_elements, operand_elements);
   if ((large && !of_nothing) || operand_elements > max_operand_elements) return {};
   std::vector<TensorType> types;
@@ -180,7 +180,7 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
 void fold(Program& program) {
   const auto candidate = [](const Operation& op) {
     const auto constant = [](const Tensor* input) { return input->operation->is("constant"); };
-    return !op.inputs.empty() && std::all_of(op.inputs.begin(), op.inputs.end(), constant);
+    return !op.inputs.empty() && std::ranges::all_of(op.inputs, constant);
   };
   if (any_operation(program, candidate)) rewrite(program, folded);
 }

@@ -129,7 +129,7 @@ class BlockPlan {
   }
   bool is_producer(int producer, int of) const {
     const auto all = producers(of);
-    return std::find(all.begin(), all.end(), producer) != all.end();
+    return std::ranges::find(all, producer) != all.end();
   }
 
   void find_producers(int i) {
@@ -154,13 +154,13 @@ class BlockPlan {
     std::vector<int> moving{i};
     for (size_t next = 0; next < moving.size(); next++)
       for (int d : producers(moving[next])) {
-        if (wanted_[d] >= level || std::find(moving.begin(), moving.end(), d) != moving.end()) continue;
+        if (wanted_[d] >= level || std::ranges::find(moving, d) != moving.end()) continue;
         if (moving.size() == max_operations || stays_[d]) return false;
         moving.push_back(d);
       }
     return std::all_of(moving.begin() + 1, moving.end(), [&](int d) {
-      return std::all_of(users_[d].begin(), users_[d].end(), [&](int user) {
-        return wanted_[user] >= level || std::find(moving.begin(), moving.end(), user) != moving.end();
+      return std::ranges::all_of(users_[d], [&](int user) {
+        return wanted_[user] >= level || std::ranges::find(moving, user) != moving.end();
       });
     });
   }
@@ -214,7 +214,7 @@ class BlockPlan {
       for (int seen = 0; user != users.begin() && seen < most_siblings; seen++) {
         const int other = *--user;
         const auto& inputs = block_.operations[other]->inputs;
-        if (joins_[other] && space(other) == space(i) && std::find(inputs.begin(), inputs.end(), in) != inputs.end())
+        if (joins_[other] && space(other) == space(i) && std::ranges::find(inputs, in) != inputs.end())
           found.push_back(other);
       }
     }
@@ -293,7 +293,7 @@ Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
   if (!value->operation->is("constant") || value->type.shape.rank() == 0) return value;
   const ConstantPtr& data = value->operation->attributes.data("value");
   if (!data->is_splat() && data->elements() != 1) return value;
-  const bool shape_from_elsewhere = std::any_of(user.inputs.begin(), user.inputs.end(), [&](const Tensor* in) {
+  const bool shape_from_elsewhere = std::ranges::any_of(user.inputs, [&](const Tensor* in) {
     return !in->operation->is("constant") && in->type.shape == user.output()->type.shape;
   });
   if (!shape_from_elsewhere) return value;
@@ -400,7 +400,7 @@ void split_casts(Program& program) {
   const Users users(program);
   const auto is_shared = [&](const Tensor* value) { return widens(*value->operation) && users.of(value).size() > 1; };
   const auto concerned = [&](const Operation& operation) {
-    return joins_regions(operation) && std::any_of(operation.inputs.begin(), operation.inputs.end(), is_shared);
+    return joins_regions(operation) && std::ranges::any_of(operation.inputs, is_shared);
   };
   if (!any_operation(program, concerned)) return;
   rewrite(program, [&](Rewriter& r, const Operation& operation) -> Rewriter::Replacement {

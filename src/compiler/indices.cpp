@@ -20,6 +20,7 @@
 
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
+#include "compiler/pattern.h"
 #include "core/definition.h"
 #include "core/known_values.h"
 #include "core/ops/out_of_range.h"
@@ -98,15 +99,15 @@ class Indices {
   // Matches labels in which one value c marks missing labels and is replaced with a valid index. Returns the original
   // labels and c; for other indices, returns them unchanged.
   static std::pair<const Tensor*, Ints> without_ignored(const Tensor* indices, const Ints& lengths) {
-    const Operation& select = *indices->operation;
-    if (!select.is("select") || !select.input(0)->operation->is("equal")) return {indices, {}};
-    const Operation& equal = *select.input(0)->operation;
-    const auto ignored = constant_value(equal.input(1)), instead = constant_value(select.input(1));
-    const bool same = equal.input(0) == select.input(2) && indices->type == select.input(2)->type;
-    if (!same || !ignored || !instead || ignored->size() != 1 || instead->size() != 1 || lengths.size() != 1 ||
+    using enum Capture;
+    static const Pattern replaced = op("select", op("equal", x, y), z, x);
+    Captured found{};
+    if (!replaced.matches(indices, found) || indices->type != found[x]->type) return {indices, {}};
+    const auto ignored = constant_value(found[y]), instead = constant_value(found[z]);
+    if (!ignored || !instead || ignored->size() != 1 || instead->size() != 1 || lengths.size() != 1 ||
         ops::first_outside(*instead, lengths) >= 0)
       return {indices, {}};
-    return {select.input(2), *ignored};
+    return {found[x], *ignored};
   }
 
   using Wanted = std::pair<Ints, Ints>;

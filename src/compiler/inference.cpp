@@ -24,6 +24,7 @@
 #include <unordered_set>
 
 #include "compiler/passes.h"
+#include "compiler/rule.h"
 #include "core/definition.h"
 #include "core/wide.h"
 #include "mpsgraph/core/builder.h"
@@ -64,7 +65,7 @@ Program needed_part(const Graph& graph, const std::vector<Tensor*>& inputs, cons
         if (!operation.is("placeholder")) return {};
         const auto found = known.find(operation.output());
         if (found != known.end()) return std::vector<Tensor*>{r.constant(operation, found->second)};
-        if (std::find(inputs.begin(), inputs.end(), operation.output()) != inputs.end()) return {};
+        if (std::ranges::find(inputs, operation.output()) != inputs.end()) return {};
         throw GraphError(cat("[optimize_for_inference] the outputs depend on the placeholder '", operation.name,
                              "', which is not an input: add it to the inputs, or pass its value as ", "known={\"",
                              operation.name, "\": ...}", operation.where()));
@@ -84,22 +85,18 @@ Program needed_part(const Graph& graph, const std::vector<Tensor*>& inputs, cons
 
 // Matches dropout in the form created by Graph.dropout, x · (cast(u >= rate) / (1 - rate)) with random u, and returns
 // x; otherwise null.
-Tensor* source_of_dropout(const Operation& operation) {
-  if (!operation.is("multiplication")) return nullptr;
-  const auto made_by = [](const Tensor* tensor, Kind kind) {
-    return tensor->operation->is(kind) ? tensor->operation : nullptr;
-  };
-  const Operation* scale = made_by(operation.input(1), "division");
-  const Operation* keep = scale ? made_by(scale->input(0), "cast") : nullptr;
-  const Operation* left = scale ? made_by(scale->input(1), "subtraction") : nullptr;
-  const Operation* drawn = keep ? made_by(keep->input(0), "greater_than_or_equal_to") : nullptr;
-  if (!left || !drawn || left->input(1) != drawn->input(1)) return nullptr;
-  const Tensor* uniform = drawn->input(0);
+const Tensor* source_of_dropout(const Operation& operation) {
+  using enum Capture;
+  static const Pattern dropout = op(
+      "multiplication", x, op("division", op("cast", op("greater_than_or_equal_to", y, z)), op("subtraction", any, z)));
+  Captured found{};
+  if (!operation.is("multiplication") || !dropout.matches(operation.output(), found)) return nullptr;
+  const Tensor* uniform = found[y];
   while (uniform->operation->is("identity")) uniform = uniform->operation->input(0);
-  const Operation* random = made_by(uniform, "random");
-  const bool fits = random && random->attributes.string("distribution") == "uniform" &&
-                    operation.input(0)->type == operation.output()->type;
-  return fits ? operation.input(0) : nullptr;
+  const Operation& random = *uniform->operation;
+  const bool fits = random.is("random") && random.attributes.string("distribution") == "uniform" &&
+                    found[x]->type == operation.output()->type;
+  return fits ? found[x] : nullptr;
 }
 
 // Creates one copy of the graph, and resolves whatever can be determined from an operation and its operands.
@@ -108,7 +105,7 @@ class Settle {
   Rewriter::Replacement operator()(Rewriter& r, const Operation& operation) {
     if (const Tensor* source = source_of_dropout(operation)) return changed({r.now(source)});
     if (operation.is("identity") && operation.control_dependencies.empty()) return changed({r.now(operation.input(0))});
-    if (operation.is("if")) return decided(r, operation);
+    if (auto taken = taken_branch(r, operation)) return changed(std::move(*taken));
     if (operation.is("normalization") && are_constants_from(1, r, operation)) {
       Builder b(r.graph());
       return changed(decomposed(b, operation, r.now(operation.inputs)));
@@ -123,14 +120,6 @@ class Settle {
   Rewriter::Replacement changed(std::vector<Tensor*> results) {
     changed_ = true;
     return results;
-  }
-
-  Rewriter::Replacement decided(Rewriter& r, const Operation& operation) {
-    const ConstantPtr* predicate = constant_of(r.seen(operation.input(0)));
-    if (!predicate || operation.outputs.empty()) return {};
-    const Block& taken = *operation.blocks[(*predicate)->scalar() != 0 ? 0 : 1];
-    r.copy_operations(taken);
-    return changed(r.now(taken.results));
   }
 
   // Splits a constant, such as the gates of a recurrent layer's weights, into slices, each of which can be folded.

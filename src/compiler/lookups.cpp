@@ -117,10 +117,7 @@ Rewriter::Replacement of_recurrent_layer(Rewriter& r, const Operation& operation
   inputs.erase(inputs.begin() + input_weight);
   Attributes attributes = operation.attributes;
   attributes.set("has_input_weight", false);
-  const Operation* layer = r.create(operation, operation.kind(), std::move(inputs), std::move(attributes));
-  std::vector<Tensor*> results;
-  for (const auto& output : layer->outputs) results.push_back(output.get());
-  return results;
+  return results_of(*r.create(operation, operation.kind(), std::move(inputs), std::move(attributes)));
 }
 
 bool takes_inputs(const Operation& operation) {

@@ -43,7 +43,7 @@ std::optional<int64_t> channel_axis(const Operation& reduction, const Tensor* so
   if (axes.empty() || static_cast<int>(axes.size()) != rank - 1) return std::nullopt;
   std::vector<bool> reduced(rank, false);
   for (int64_t axis : axes) reduced[ops::wrap_axis(axis, rank)] = true;
-  const int64_t axis = std::find(reduced.begin(), reduced.end(), false) - reduced.begin();
+  const int64_t axis = std::ranges::find(reduced, false) - reduced.begin();
   if (axis != rank - 1 && axis != 1) return std::nullopt;
   return axis;
 }
@@ -245,7 +245,7 @@ class Normalizer {
     if (g->type != x->type || result->type != x->type) return;
     const Tensor* behind = root.input(0);
     const auto users = users_.of(behind);
-    const bool only_here = std::all_of(users.begin(), users.end(), [&](const Operation* user) {
+    const bool only_here = std::ranges::all_of(users, [&](const Operation* user) {
       return user == fusion.for_gamma || user == fusion.for_beta || user == &root;
     });
     const bool alone = only_here && (behind == fusion.gradient || users_.only(fusion.gradient) == behind->operation);

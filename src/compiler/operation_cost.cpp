@@ -23,22 +23,13 @@ double bytes_of(const Tensor* tensor) {
 
 // Whether the operation is a convolution of a kind that has kernels; transposed convolutions are expanded to these
 // kinds.
-constexpr KindSet forward_convolutions{
-    "convolution2d",           "convolution3d",       "depthwise_convolution2d",
-    "depthwise_convolution3d", "fused_convolution2d", "quantized_convolution2d",
-};
-constexpr KindSet data_gradients{
-    "convolution2d_data_gradient",
-    "convolution3d_data_gradient",
-    "depthwise_convolution2d_data_gradient",
-    "depthwise_convolution3d_data_gradient",
-};
-constexpr KindSet weights_gradients{
-    "convolution2d_weights_gradient",
-    "convolution3d_weights_gradient",
-    "depthwise_convolution2d_weights_gradient",
-    "depthwise_convolution3d_weights_gradient",
-};
+constexpr KindSet forward_convolutions{"convolution2d",           "convolution3d",       "depthwise_convolution2d",
+                                       "depthwise_convolution3d", "fused_convolution2d", "quantized_convolution2d"};
+constexpr KindSet data_gradients{"convolution2d_data_gradient", "convolution3d_data_gradient",
+                                 "depthwise_convolution2d_data_gradient", "depthwise_convolution3d_data_gradient"};
+constexpr KindSet weights_gradients{"convolution2d_weights_gradient", "convolution3d_weights_gradient",
+                                    "depthwise_convolution2d_weights_gradient",
+                                    "depthwise_convolution3d_weights_gradient"};
 bool is_convolution(Kind kind) {
   return forward_convolutions.contains(kind) || data_gradients.contains(kind) || weights_gradients.contains(kind);
 }

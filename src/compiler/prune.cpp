@@ -11,7 +11,7 @@
 #include <unordered_set>
 
 #include "compiler/passes.h"
-#include "compiler/rules.h"
+#include "compiler/rule.h"
 #include "core/definition.h"
 
 namespace mpsgraph::compiler {

@@ -67,8 +67,8 @@ bool becomes_bytes(const Tensor* sum, const Users& users) {
   const Operation* user = users.only(sum);
   const Tensor* value = user && user->is("relu") ? user->output() : sum;
   const auto all = users.of(value);
-  return std::any_of(all.begin(), all.end(),
-                     [&](const Operation* u) { return u && outputs_axis(*u) >= 0 && u->input(0) == value; });
+  return std::ranges::any_of(all,
+                             [&](const Operation* u) { return u && outputs_axis(*u) >= 0 && u->input(0) == value; });
 }
 
 Program as_program(const Graph& graph, const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs,

@@ -114,6 +114,7 @@ void Rewriter::copy_operations(const Block& source) {
     visited_ = operation.get();
     if (!untouched_) graph_->set_location(operation->location);
     Replacement replacement = visit_(*this, *operation);
+    if (stopped_) return;
     if (!replacement && untouched_ && operation->blocks.empty()) {  // blocks may contain something to replace
       left_.push_back(operation.get());
       continue;
@@ -151,6 +152,7 @@ std::unique_ptr<Block> Rewriter::copy_block(const Block& source, const std::vect
     graph_->abandon_block(block);
     throw;
   }
+  if (stopped_) return graph_->abandon_block(block), nullptr;
   return graph_->finish_block(block, now(source.results));
 }
 
@@ -245,12 +247,18 @@ std::vector<bool> live_operations(const Program& program) {
   return live;
 }
 
+std::vector<Tensor*> results_of(const Operation& operation) {
+  std::vector<Tensor*> results;
+  for (const auto& output : operation.outputs) results.push_back(output.get());
+  return results;
+}
+
 bool any_operation(const Program& program, const std::function<bool(const Operation&)>& wanted) {
   return any_within(program.graph->root(), wanted);
 }
 
 void sweep(Graph& graph, const std::vector<bool>& live) {
-  if (std::find(live.begin(), live.end(), false) != live.end()) sweep(graph, graph.root(), live);
+  if (std::ranges::find(live, false) != live.end()) sweep(graph, graph.root(), live);
 }
 
 void sweep(Program& program) { sweep(*program.graph, live_operations(program)); }

@@ -29,6 +29,7 @@ class Rewriter {
 
   Graph& graph() { return catch_up(); }  // the new graph; operations are added to its current block
   std::unique_ptr<Graph> take_graph() { return catch_up(), std::move(graph_); }
+  void stop() { stopped_ = true; }  // copy nothing further, not even the operation being visited
   bool is_untouched() const { return untouched_; }  // whether nothing has been replaced so far
 
   // The replacement of a source tensor, which may only be inspected. Until an operation has been copied, this is the
@@ -54,7 +55,8 @@ class Rewriter {
   Operation* create(const Operation& source, Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {});
   Tensor* constant(const Operation& source, ConstantPtr value);
 
-  // Copies the operations of a block into the current block. copy_block creates new arguments.
+  // Copies the operations of a block into the current block. copy_block creates new arguments; it returns null if the
+  // visitor has called stop().
   void copy_operations(const Block& source);
   std::unique_ptr<Block> copy_block(const Block& source, const std::vector<TensorType>& argument_types);
 
@@ -72,6 +74,7 @@ class Rewriter {
   std::vector<Operation*> operations_;
   std::vector<bool> is_made_;
   bool untouched_ = true;  // nothing has been copied yet
+  bool stopped_ = false;
   std::vector<const Operation*> left_;  // operations left uncopied, which must be copied once something changes
   const Operation* visited_ = nullptr;  // the operation being visited
 };
@@ -83,6 +86,8 @@ void rewrite(Program& program, const Rewriter::Visit& visit);
 // indexed by operation id, does not mark.
 void sweep(Program& program);
 void sweep(Graph& graph, const std::vector<bool>& live);
+
+std::vector<Tensor*> results_of(const Operation& operation);
 
 // Whether any block contains an operation for which `wanted` returns true. Searching costs a fraction of rewriting.
 bool any_operation(const Program& program, const std::function<bool(const Operation&)>& wanted);

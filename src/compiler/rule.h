@@ -1,10 +1,13 @@
-// Rule: a function that inspects one operation of a program and creates its replacement.
+// Rule: a pattern of operations, a condition, and what replaces them.
+//
+// Matching a rule changes nothing: conditions receive a const Site, which only inspects the program. Operations are
+// created once a rule is known to apply.
 #pragma once
 
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "compiler/pattern.h"
 #include "compiler/rewrite.h"
 #include "core/definition.h"
 #include "core/ops/shape.h"
@@ -12,51 +15,64 @@
 
 namespace mpsgraph::compiler {
 
-// Thrown by Site when a rule starts to create operations before the Rewriter has copied anything. The exception reports
-// that the rule applies, so the program has to be copied.
-struct Applies {};
+class Site;
 
-// The operation that a rule inspects: its operands in the new graph, and helpers to create its replacement. Until the
-// Rewriter has copied an operation, the operands are tensors of the source graph and may only be inspected.
+struct Rule {
+  using Condition = bool (*)(const Site&);
+  using Replacement = Tensor* (*)(Site&);
+
+  Pattern pattern;  // of the operation that is replaced
+  Condition condition;
+  Replacement replacement;
+
+  Rule(Pattern pattern, Replacement replacement) : Rule(std::move(pattern), nullptr, replacement) {}
+  Rule(Pattern pattern, Condition condition, Replacement replacement)
+      : pattern(std::move(pattern)), condition(condition), replacement(replacement) {}
+};
+
+// The operation to which a rule may apply: its operands in the new graph, the tensors that the rule's pattern has
+// captured, and helpers to create the replacement. Until the Rewriter has copied an operation, the operands are tensors
+// of the source graph.
 class Site {
  public:
-  Rewriter& rewriter;
   const Operation& source;
   std::vector<Tensor*> in;
 
-  Site(Rewriter& rewriter, const Operation& source) : rewriter(rewriter), source(source) {
+  Site(Rewriter& rewriter, const Operation& source) : source(source), rewriter_(rewriter) {
     in.reserve(source.inputs.size());
     for (const Tensor* input : source.inputs) in.push_back(const_cast<Tensor*>(rewriter.seen(input)));
   }
 
+  bool matches(const Rule& rule) {
+    for (const bool swapped : {false, true}) {
+      if (swapped && !commutes(source)) break;
+      captured_ = {};
+      if (rule.pattern.matches_inputs(in, swapped, captured_) && (!rule.condition || rule.condition(*this)))
+        return true;
+    }
+    return false;
+  }
+
+  Tensor* operator[](Capture name) const { return const_cast<Tensor*>(captured_[name]); }
   const TensorType& type() const { return source.output()->type; }
   const Dims& dims() const { return type().shape.dims(); }
   const Attributes& attributes() const { return source.attributes; }
   bool real() const { return is_float(type().dtype); }
 
-  Builder b() const { return Builder(made().graph()); }
-  Tensor* make(Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {}) const {
-    return made().create(source, kind, std::move(inputs), std::move(attributes))->output();
+  Builder b() { return Builder(rewriter_.graph()); }
+  Tensor* make(Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {}) {
+    return rewriter_.create(source, kind, std::move(inputs), std::move(attributes))->output();
   }
-  // The tensor x, broadcast to the shape of the operation's result.
-  Tensor* fit(Tensor* x) { return x->type == type() ? x : make("broadcast_to", {x, b().ints(dims())}); }
-  Tensor* filled(double value) const {
-    return made().constant(source, ConstantData::splat(type().dtype, dims(), value));
+  // The tensor, broadcast to the shape of the operation's result.
+  Tensor* fit(Tensor* tensor) {
+    return tensor->type == type() ? tensor : make("broadcast_to", {tensor, b().ints(dims())});
   }
+  Tensor* filled(double value) { return rewriter_.constant(source, ConstantData::splat(type().dtype, dims(), value)); }
 
  private:
-  Rewriter& made() const {
-    if (rewriter.is_untouched()) throw Applies();
-    return rewriter;
-  }
+  Rewriter& rewriter_;
+  Captured captured_ = {};
 };
-
-using Rule = Tensor* (*)(Site&);  // returns null if the rule does not apply
-
-// If `x` is the result of an operation of this kind, that operation's first operand; otherwise null.
-inline Tensor* operand_of(const Tensor* x, Kind kind) {
-  return x->operation->is(kind) ? x->operation->input(0) : nullptr;
-}
 
 // The permutation of a transpose, with axes counted from the front.
 inline Ints permutation_of(const Operation& transpose) {
@@ -65,5 +81,15 @@ inline Ints permutation_of(const Operation& transpose) {
   for (int64_t& axis : permutation) axis = ops::wrap_axis(axis, rank);
   return permutation;
 }
+inline Ints permutation_of(const Tensor* transposed) { return permutation_of(*transposed->operation); }
+
+// Rules for rows that are looked up in a table, and for the gradients of such lookups (rules_lookups.cpp).
+std::vector<Rule> rules_of_lookups();
+
+// The replacement of an operation by the first of all rules that applies; nullopt if none does (rules.cpp).
+Rewriter::Replacement simplified(Rewriter& rewriter, const Operation& source);
+
+// If the predicate of an `if` is known, copies the chosen block in place of the operation and returns its results.
+Rewriter::Replacement taken_branch(Rewriter& rewriter, const Operation& source);
 
 }  // namespace mpsgraph::compiler

@@ -8,349 +8,261 @@
 
 #include "compiler/passes.h"
 #include "compiler/rule.h"
-#include "compiler/rules.h"
-#include "compiler/rules_lookups.h"
-#include "core/definition.h"
 #include "core/kind_table.h"
-#include "core/ops/shape.h"
 #include "core/ops/window.h"
 #include "core/wide.h"
-#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
 
-// The value shared by all elements of a constant; nullopt if x is not such a constant.
-std::optional<double> number(const Tensor* x) {
-  if (!x->operation->is("constant")) return {};
-  const ConstantPtr& value = x->operation->attributes.data("value");
-  if (value->elements() == 0 || (!value->is_splat() && value->elements() != 1)) return {};
-  return value->imaginary() == 0 ? std::optional(value->scalar()) : std::nullopt;
+using enum Capture;
+
+// ---- conditions and replacements that several rules share ----
+
+bool has_type_of_x(const Site& s) { return s[x]->type == s.type(); }
+bool real_with_type_of_x(const Site& s) { return s.real() && has_type_of_x(s); }
+template <auto find>
+bool has(const Site& s) {
+  return find(s).has_value();
 }
-bool is_number(const Tensor* x, double wanted) { return number(x) == wanted; }
+Tensor* keep_x(Site& s) { return s[x]; }
+Tensor* fit_x(Site& s) { return s.fit(s[x]); }
+Tensor* negated_x(Site& s) { return s.make("negative", {s[x]}); }
+Tensor* square_of_x(Site& s) { return s.make("square", {s[x]}); }
+Tensor* reciprocal_of_x(Site& s) { return s.make("reciprocal", {s[x]}); }
 
 bool all_equal(const Ints& values, int64_t wanted) {
-  return std::all_of(values.begin(), values.end(), [=](int64_t v) { return v == wanted; });
+  return std::ranges::all_of(values, [=](int64_t v) { return v == wanted; });
 }
 
 // ---- arithmetic ----
 
-Tensor* first_operand(Site& s) { return s.in[0]; }
-Tensor* constant_operand(Site& s) { return s.in[0]->operation->is("constant") ? s.in[0] : nullptr; }
-Tensor* equal_operands(Site& s) { return s.in[0] == s.in[1] ? s.in[0] : nullptr; }
-
-Tensor* twice_is_once(Site& s) { return s.in[0]->operation->is(s.source.kind()) ? s.in[0] : nullptr; }
-Tensor* twice_is_nothing(Site& s) { return operand_of(s.in[0], s.source.kind()); }
-
-Tensor* add_zero(Site& s) {
-  for (int i : {0, 1}) {
-    if (is_number(s.in[i], 0)) return s.fit(s.in[1 - i]);
-  }
-  return nullptr;
-}
-Tensor* add_negative(Site& s) {
-  for (int i : {1, 0}) {
-    if (Tensor* x = operand_of(s.in[i], "negative")) return s.make("subtraction", {s.in[1 - i], x});
-  }
-  return nullptr;
-}
-Tensor* subtract_zero(Site& s) { return is_number(s.in[1], 0) ? s.fit(s.in[0]) : nullptr; }
-Tensor* subtract_from_zero(Site& s) {
-  return is_number(s.in[0], 0) && s.in[1]->type == s.type() ? s.make("negative", {s.in[1]}) : nullptr;
-}
-Tensor* subtract_negative(Site& s) {
-  Tensor* x = operand_of(s.in[1], "negative");
-  return x ? s.make("addition", {s.in[0], x}) : nullptr;
-}
-
-Tensor* multiply_by_one(Site& s) {
-  for (int i : {0, 1}) {
-    Tensor* x = s.in[1 - i];
-    if (is_number(s.in[i], 1)) return s.fit(x);
-    if (is_number(s.in[i], -1) && x->type == s.type() && is_signed(s.type().dtype)) return s.make("negative", {x});
-  }
-  return nullptr;
-}
-Tensor* multiply_by_itself(Site& s) { return s.in[0] == s.in[1] ? s.make("square", {s.in[0]}) : nullptr; }
-
-Tensor* divide_by_one(Site& s) { return is_number(s.in[1], 1) ? s.fit(s.in[0]) : nullptr; }
+bool signed_with_type_of_x(const Site& s) { return is_signed(s.type().dtype) && has_type_of_x(s); }
 
 // x / 2ⁿ = x · 2⁻ⁿ holds exactly if 2⁻ⁿ is a normal number of the dtype.
-Tensor* divide_by_power_of_two(Site& s) {
-  auto divisor = number(s.in[1]);
-  if (!divisor || !s.real()) return nullptr;
+bool divides_by_power_of_two(const Site& s) {
+  const auto divisor = number_of(s[y]);
+  if (!divisor || !s.real()) return false;
   int exponent = 0;
   const bool power = std::abs(std::frexp(*divisor, &exponent)) == 0.5;
   const int limit = s.type().dtype == DType::float16 ? 14 : s.type().dtype == DType::float64 ? 1000 : 120;
-  return power && std::abs(exponent) < limit
-             ? s.make("multiplication", {s.in[0], s.b().scalar_like(s.in[1], 1 / *divisor)})
-             : nullptr;
+  return power && std::abs(exponent) < limit;
 }
-Tensor* divide_one(Site& s) {
-  return s.real() && is_number(s.in[0], 1) && s.in[1]->type == s.type() ? s.make("reciprocal", {s.in[1]}) : nullptr;
+Tensor* times_reciprocal(Site& s) {
+  return s.make("multiplication", {s[x], s.b().scalar_like(s[y], 1 / *number_of(s[y]))});
 }
 
-Tensor* power_of_number(Site& s) {
-  auto exponent = number(s.in[1]);
-  Tensor* x = s.in[0];
-  if (!exponent || x->type != s.type()) return nullptr;
-  if (*exponent == 1) return x;
-  if (*exponent == 2) return s.make("square", {x});
-  if (!s.real()) return nullptr;
-  if (*exponent == 0) return s.filled(1);  // x^0 is 1 even if x is NaN
-  if (*exponent == 3) return s.make("multiplication", {x, s.b().unary("square", x)});
-  if (*exponent == -1) return s.make("reciprocal", {x});
-  return nullptr;
-}
+Tensor* cube_of_x(Site& s) { return s.make("multiplication", {s[x], s.b().unary("square", s[x])}); }
 
 // In |−x|, |(|x|)|, |x|², and (−x)², the sign of the operand does not matter. This does not hold for unsigned dtypes,
 // where −x is a different number.
-Tensor* sign_does_not_matter(Site& s) {
-  if (!is_signed(s.type().dtype)) return nullptr;
-  for (Kind kind : Kinds{"negative", "absolute"}) {
-    Tensor* x = operand_of(s.in[0], kind);
-    if (x && !is_complex(x->dtype())) return s.make(s.source.kind(), {x});
-  }
-  return nullptr;
-}
+bool sign_does_not_matter(const Site& s) { return is_signed(s.type().dtype) && !is_complex(s[x]->dtype()); }
+Tensor* same_of_x(Site& s) { return s.make(s.source.kind(), {s[x]}); }
 
-Tensor* not_of_comparison(Site& s) {
-  const Operation& comparison = *s.in[0]->operation;
-  if (comparison.is("equal")) return s.make("not_equal", comparison.inputs);
-  if (comparison.is("not_equal")) return s.make("equal", comparison.inputs);
-  return nullptr;
-}
-
-// A constant operand of logical_and or logical_or either changes nothing (true for and, false for or) or determines the
-// result (false for and, true for or).
-Tensor* logic_with_constant(Site& s) {
-  const double neutral = s.source.is("logical_and") ? 1 : 0;
-  for (int i : {0, 1}) {
-    auto value = number(s.in[i]);
-    if (value) return *value == neutral ? s.fit(s.in[1 - i]) : s.filled(1 - neutral);
-  }
-  return nullptr;
-}
-
-Tensor* select_decided(Site& s) {
-  if (auto predicate = number(s.in[0])) return s.fit(s.in[*predicate != 0 ? 1 : 2]);
-  return s.in[1] == s.in[2] ? s.fit(s.in[1]) : nullptr;
-}
-
-Tensor* cast_to_same(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
+bool is_decided(const Site& s) { return number_of(s[x]).has_value(); }
 
 // A cast of a half-precision value to float32 or float64 loses nothing. If the result is cast again, a single cast of
 // the original value replaces both casts, or no cast is needed if the second cast returns to the original dtype.
-Tensor* cast_of_wider(Site& s) {
-  Tensor* before = operand_of(s.in[0], "cast");
-  if (!before || !is_half(before->dtype())) return nullptr;
-  if (s.in[0]->dtype() != DType::float32 && s.in[0]->dtype() != DType::float64) return nullptr;
-  return before->type == s.type() ? before : s.make("cast", {before}, s.attributes());
+bool casts_wider(const Site& s) {
+  return is_half(s[x]->dtype()) && (s[y]->dtype() == DType::float32 || s[y]->dtype() == DType::float64);
 }
+Tensor* cast_once(Site& s) { return has_type_of_x(s) ? s[x] : s.make("cast", {s[x]}, s.attributes()); }
 
 // A half-precision sum that is cast to float32 is computed in float32 instead, without rounding in between.
-Tensor* cast_of_sum(Site& s) {
-  Tensor* before = operand_of(s.in[0], "reduction_sum");
-  if (!before || !is_half(before->dtype()) || s.type().dtype != DType::float32) return nullptr;
-  return s.make("reduction_sum", {s.b().cast(before, DType::float32)}, s.in[0]->operation->attributes);
+bool casts_half_sum(const Site& s) { return is_half(s[x]->dtype()) && s.type().dtype == DType::float32; }
+Tensor* sum_in_float32(Site& s) {
+  return s.make("reduction_sum", {s.b().cast(s[x], DType::float32)}, s[y]->operation->attributes);
 }
 
 // Removes broadcasts of operands, because element-wise operations broadcast their operands anyway. An operand that was
 // broadcast is replaced with the tensor before the broadcast, and a constant whose elements are all equal with a
 // scalar. If the operands now broadcast to a smaller shape than before, the operation computes only that shape, and its
 // result is broadcast.
+bool is_broadcast(const Tensor* operand) {
+  return operand->shape().rank() > 0 && (operand->operation->is("broadcast_to") || number_of(operand));
+}
+bool has_broadcast_operands(const Site& s) { return std::ranges::any_of(s.in, is_broadcast); }
 Tensor* narrow_operands(Site& s) {
   std::vector<Tensor*> narrow = s.in;
-  bool changed = false;
-  for (Tensor*& x : narrow) {
-    if (x->shape().rank() == 0) continue;
-    if (Tensor* before = operand_of(x, "broadcast_to")) {
-      x = before;
-    } else if (auto value = number(x)) {
-      const ConstantPtr& data = x->operation->attributes.data("value");
-      x = s.b().graph().add("constant", {}, {{"value", ConstantData::splat(data->dtype(), {}, data->bytes())}});
-    } else {
-      continue;
-    }
-    changed = true;
+  for (Tensor*& operand : narrow) {
+    if (!is_broadcast(operand)) continue;
+    if (const ConstantPtr* data = constant_of(operand))
+      operand =
+          s.b().graph().add("constant", {}, {{"value", ConstantData::splat((*data)->dtype(), {}, (*data)->bytes())}});
+    else
+      operand = operand->operation->input(0);
   }
-  if (!changed) return nullptr;
   Shape shape = narrow[0]->shape();
-  for (const Tensor* x : narrow) shape = *broadcast(shape, x->shape());
+  for (const Tensor* operand : narrow) shape = *broadcast(shape, operand->shape());
   if (shape == s.type().shape) return s.make(s.source.kind(), std::move(narrow), s.attributes());
   return s.fit(s.b().graph().add(s.source.kind(), std::move(narrow), s.attributes()));
 }
 
 // ---- shape ----
 
-Tensor* same_type(Site& s) { return s.in[0]->type == s.type() ? s.in[0] : nullptr; }
-
-bool states(const Tensor* shape, const Dims& dims) {
-  const Operation& op = *shape->operation;
-  return op.is("constant") && shape->dtype() == DType::int64 && op.attributes.data("value")->integers() == dims;
+// The operand `shape` of a reshape or broadcast is replaced with an int64 constant that contains no -1.
+bool does_not_state_shape(const Site& s) {
+  const ConstantPtr* shape = constant_of(s[y]);
+  return !shape || s[y]->dtype() != DType::int64 || (*shape)->integers() != s.dims();
 }
+Tensor* with_stated_shape(Site& s) { return s.make(s.source.kind(), {s[x], s.b().ints(s.dims())}); }
 
-// A reshape of a reshape becomes a single reshape, and a broadcast of a broadcast a single broadcast. The rule also
-// replaces the operand `shape` with an int64 constant that contains no -1.
-Tensor* last_shape_counts(Site& s) {
-  Tensor* before = operand_of(s.in[0], s.source.kind());
-  if (!before && states(s.in[1], s.dims())) return nullptr;
-  return s.make(s.source.kind(), {before ? before : s.in[0], s.b().ints(s.dims())});
-}
-
-Tensor* transpose_in_place(Site& s) {
-  const Ints permutation = permutation_of(s.source);
-  // A transpose that moves only axes of size 1 relative to the other axes is a reshape, because the elements keep their
-  // order.
+// A transpose that moves only axes of size 1 relative to the other axes is a reshape, because the elements keep their
+// order.
+bool keeps_order(const Site& s) {
   int64_t last = -1;
-  bool ordered = true;
-  for (int64_t axis : permutation) {
-    if (s.in[0]->shape()[static_cast<int>(axis)] == 1) continue;
-    ordered &= axis > last;
+  for (int64_t axis : permutation_of(s.source)) {
+    if (s[x]->shape()[static_cast<int>(axis)] == 1) continue;
+    if (axis < last) return false;
     last = axis;
   }
-  if (!ordered) return nullptr;
-  return s.in[0]->type == s.type() ? s.in[0] : s.make("reshape", {s.in[0], s.b().ints(s.dims())});
+  return true;
 }
-Tensor* transpose_of_transpose(Site& s) {
-  Tensor* x = operand_of(s.in[0], "transpose");
-  if (!x) return nullptr;
-  const Ints first = permutation_of(*s.in[0]->operation);
+Tensor* reshaped_x(Site& s) { return has_type_of_x(s) ? s[x] : s.make("reshape", {s[x], s.b().ints(s.dims())}); }
+
+Tensor* transposed_once(Site& s) {
+  const Ints first = permutation_of(s[y]);
   Ints both = permutation_of(s.source);
   for (int64_t& axis : both) axis = first[axis];
-  return s.make("transpose", {x}, {{"permutation", both}});
+  return s.make("transpose", {s[x]}, {{"permutation", both}});
 }
 
-// The attributes of a slice after axis i has been moved to index place_of(i). `counts` receives the number of elements
-// that the slice selects along each axis. Returns nullopt if the slice is empty.
-template <class Place>
-std::optional<Attributes> moved_slice(const Attributes& slice, const Dims& dims, const Place& place_of, Dims& counts) {
-  const size_t rank = dims.size();
-  Ints starts(rank), ends(rank), strides(rank);
-  int64_t open = 0;
-  for (size_t axis = 0; axis < rank; ++axis) {
-    const auto range = ops::slice_range(slice, static_cast<int>(axis), dims[axis]);
-    if (!range || range->count == 0) return std::nullopt;
-    const size_t place = place_of(axis);
-    const int64_t end = range->start + (range->count - 1) * range->stride + (range->stride > 0 ? 1 : -1);
-    starts[place] = range->start;
-    ends[place] = std::max<int64_t>(end, 0);
-    strides[place] = range->stride;
-    open |= int64_t{end < 0} << place;
-    counts.push_back(range->count);
+// A slice whose axes have been permuted: axis i has been moved to index places[i]. `counts` is the number of elements
+// that the slice selects along each of the original axes. There is none if the slice is empty.
+struct MovedSlice {
+  Attributes attributes;
+  Dims counts;
+
+  static std::optional<MovedSlice> of(const Attributes& slice, const Dims& dims, const Ints& places) {
+    const size_t rank = dims.size();
+    Ints starts(rank), ends(rank), strides(rank);
+    Dims counts;
+    int64_t open = 0;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      const auto range = ops::slice_range(slice, static_cast<int>(axis), dims[axis]);
+      if (!range || range->count == 0) return std::nullopt;
+      const int64_t place = places[axis];
+      const int64_t end = range->start + (range->count - 1) * range->stride + (range->stride > 0 ? 1 : -1);
+      starts[place] = range->start;
+      ends[place] = std::max<int64_t>(end, 0);
+      strides[place] = range->stride;
+      open |= int64_t{end < 0} << place;
+      counts.push_back(range->count);
+    }
+    return MovedSlice{{{"starts", starts}, {"ends", ends}, {"strides", strides}, {"end_mask", open}}, counts};
   }
-  return Attributes{{"starts", starts}, {"ends", ends}, {"strides", strides}, {"end_mask", open}};
-}
+};
 
 // Moves a slice before a transpose, so that fewer elements are transposed.
-Tensor* slice_of_transpose(Site& s) {
-  Tensor* x = s.in.size() == 1 ? operand_of(s.in[0], "transpose") : nullptr;
-  if (!x) return nullptr;
-  const Ints permutation = permutation_of(*s.in[0]->operation);
-  Dims counts;
-  const auto place = [&](size_t axis) { return static_cast<size_t>(permutation[axis]); };
-  const auto attributes = moved_slice(s.attributes(), s.in[0]->shape().dims(), place, counts);
-  if (!attributes) return nullptr;
-  Tensor* slice = s.b().graph().add("slice", {x}, *attributes);
-  if (Shape(counts) == s.type().shape) return s.make("transpose", {slice}, {{"permutation", permutation}});
+std::optional<MovedSlice> slice_before_transpose(const Site& s) {
+  return MovedSlice::of(s.attributes(), s[y]->shape().dims(), permutation_of(s[y]));
+}
+Tensor* sliced_and_transposed(Site& s) {
+  const MovedSlice moved = *slice_before_transpose(s);
+  const Ints permutation = permutation_of(s[y]);
+  Tensor* slice = s.b().graph().add("slice", {s[x]}, moved.attributes);
+  if (Shape(moved.counts) == s.type().shape) return s.make("transpose", {slice}, {{"permutation", permutation}});
   // the slice also removed an axis
   return s.make("reshape", {s.b().transpose(slice, permutation), s.b().ints(s.dims())});
 }
 
 // Replaces the transpose of a slice_gradient with the slice_gradient of a transpose, which moves fewer elements.
-Tensor* transpose_of_slice_gradient(Site& s) {
-  Tensor* incoming = operand_of(s.in[0], "slice_gradient");
-  if (!incoming) return nullptr;
+std::optional<MovedSlice> slice_gradient_after_transpose(const Site& s) {
   const Ints permutation = permutation_of(s.source);
-  Dims counts;
-  const auto place = [&](size_t axis) {
-    return static_cast<size_t>(std::ranges::find(permutation, static_cast<int64_t>(axis)) - permutation.begin());
-  };
-  const auto attributes = moved_slice(s.in[0]->operation->attributes, s.in[0]->shape().dims(), place, counts);
-  if (!attributes) return nullptr;
-  Tensor* part = s.b().transpose(s.b().reshape(incoming, counts), permutation);
-  return s.make("slice_gradient", {part, s.b().ints(s.dims())}, *attributes);
+  Ints places(permutation.size());
+  for (size_t i = 0; i < places.size(); ++i) places[permutation[i]] = static_cast<int64_t>(i);
+  return MovedSlice::of(s[y]->operation->attributes, s[y]->shape().dims(), places);
+}
+Tensor* transposed_and_placed(Site& s) {
+  const MovedSlice moved = *slice_gradient_after_transpose(s);
+  Tensor* part = s.b().transpose(s.b().reshape(s[y]->operation->input(0), moved.counts), permutation_of(s.source));
+  return s.make("slice_gradient", {part, s.b().ints(s.dims())}, moved.attributes);
 }
 
+bool is_empty(const Tensor* tensor) { return tensor->shape().elements() == 0; }
+bool joins_empty_parts(const Site& s) {
+  return !s.attributes().boolean("interleave") && std::ranges::any_of(s.in, is_empty);
+}
 Tensor* concat_of_fewer(Site& s) {
-  if (s.in.size() == 1) return s.in[0];
-  if (s.attributes().boolean("interleave")) return nullptr;
   std::vector<Tensor*> parts;
-  for (Tensor* x : s.in) {
-    if (x->shape().elements() > 0) parts.push_back(x);
-  }
-  if (parts.size() == s.in.size()) return nullptr;
+  std::ranges::remove_copy_if(s.in, std::back_inserter(parts), is_empty);
   if (parts.empty()) return s.filled(0);
   return parts.size() == 1 ? parts[0] : s.make("concat", parts, s.attributes());
 }
 
-Tensor* split_in_one(Site& s) { return s.source.outputs.size() == 1 ? s.in[0] : nullptr; }
+Tensor* first_operand(Site& s) { return s.in[0]; }
+bool has_type_of_first(const Site& s) { return s.in[0]->type == s.type(); }
 
-// Removes a slice that selects all elements in order. The rule applies only if the result has the operand's type. It
-// also applies to the gradient of such a slice.
-Tensor* whole_slice(Site& s) {
-  if (s.in[0]->type != s.type() || s.attributes().integer("squeeze_mask") != 0) return nullptr;
+// A slice that selects all elements in order is removed, and so is the gradient of such a slice.
+bool slices_all(const Site& s) {
+  if (!has_type_of_first(s) || s.attributes().integer("squeeze_mask") != 0) return false;
   for (int axis = 0; axis < s.type().shape.rank(); ++axis) {
-    auto range = ops::slice_range(s.attributes(), axis, s.dims()[axis]);
-    if (!range || range->count != s.dims()[axis] || (range->count > 1 && range->stride != 1)) return nullptr;
+    const auto range = ops::slice_range(s.attributes(), axis, s.dims()[axis]);
+    if (!range || range->count != s.dims()[axis] || (range->count > 1 && range->stride != 1)) return false;
   }
-  return s.in[0];
+  return true;
 }
+
 // A dynamic slice or update whose starts are known becomes an ordinary slice or update.
-Tensor* slice_from_known_starts(Site& s) {
-  const bool updates = s.in.size() == 3;
+std::optional<Attributes> known_slice(const Site& s) {
   const ConstantPtr* known = constant_of(s.in.back());
-  if (!known) return nullptr;
-  const Dims &source = s.in[0]->shape().dims(), &sizes = updates ? s.in[1]->shape().dims() : s.dims();
+  if (!known) return std::nullopt;
+  const Dims &source = s.in[0]->shape().dims(), &sizes = s.in.size() == 3 ? s.in[1]->shape().dims() : s.dims();
   const Ints given = (*known)->integers();
   Ints strides = ops::window_strides(s.attributes(), source.size()), starts, ends;
   int64_t open = 0;
   for (size_t axis = 0; axis < source.size(); ++axis) {
     const std::optional<int64_t> start = ops::window_start(given[axis], sizes[axis], strides[axis], source[axis]);
-    if (!start) return nullptr;  // the start is out of range, which the kernel reports
+    if (!start) return std::nullopt;  // the start is out of range, which the kernel reports
     const int64_t end = *start + sizes[axis] * strides[axis];
     starts.push_back(*start);
     ends.push_back(std::max<int64_t>(end, 0));
     open |= int64_t{end < 0} << axis;  // An end mask is needed for a backward slice that ends with the first element.
   }
+  return Attributes{{"starts", starts}, {"ends", ends}, {"strides", strides}, {"end_mask", open}};
+}
+Tensor* slice_from_known_starts(Site& s) {
+  const Attributes attributes = *known_slice(s);
   s.in.pop_back();
-  return s.make(updates ? Kind("slice_update_data") : "slice", s.in,
-                {{"starts", starts}, {"ends", ends}, {"strides", strides}, {"end_mask", open}});
+  return s.make(s.source.is("dynamic_slice") ? Kind("slice") : "slice_update_data", s.in, attributes);
 }
 
-Tensor* nothing_padded(Site& s) {
-  return all_equal(s.attributes().integers("left"), 0) && all_equal(s.attributes().integers("right"), 0) ? same_type(s)
-                                                                                                         : nullptr;
+bool pads_nothing(const Site& s) {
+  const Attributes& a = s.attributes();
+  return all_equal(a.integers("left"), 0) && all_equal(a.integers("right"), 0) && has_type_of_first(s);
 }
-Tensor* tiled_once(Site& s) { return all_equal(s.attributes().integers("multiplier"), 1) ? same_type(s) : nullptr; }
+bool tiles_once(const Site& s) { return all_equal(s.attributes().integers("multiplier"), 1) && has_type_of_first(s); }
 
 // ---- reductions and products ----
 
-// Removes axes of size 1 from the axes of a reduction, because reducing them changes nothing, and lists the other axes
-// in ascending order, counted from the front.
-Tensor* needed_axes(Site& s) {
-  if (s.in[0]->type == s.type()) return s.in[0];
+// The axes of a reduction without axes of size 1, because reducing them changes nothing, in ascending order and counted
+// from the front.
+Ints needed_axes(const Site& s) {
   const Ints& stated = s.attributes().integers("axes");
   const int rank = s.type().shape.rank();
   Ints axes;
   for (int axis = 0; axis < rank; ++axis) {
-    const bool reduced = stated.empty() || std::any_of(stated.begin(), stated.end(),
-                                                       [&](int64_t a) { return ops::wrap_axis(a, rank) == axis; });
-    if (reduced && s.in[0]->shape()[axis] != 1) axes.push_back(axis);
+    const bool reduced =
+        stated.empty() || std::ranges::any_of(stated, [&](int64_t a) { return ops::wrap_axis(a, rank) == axis; });
+    if (reduced && s[x]->shape()[axis] != 1) axes.push_back(axis);
   }
-  return axes == stated ? nullptr : s.make(s.source.kind(), {s.in[0]}, {{"axes", axes}});
+  return axes;
+}
+bool states_other_axes(const Site& s) { return has_type_of_x(s) || needed_axes(s) != s.attributes().integers("axes"); }
+Tensor* over_needed_axes(Site& s) {
+  return has_type_of_x(s) ? s[x] : s.make(s.source.kind(), {s[x]}, {{"axes", needed_axes(s)}});
 }
 
 // A batch of matrices times a single matrix becomes one matmul over all rows. MPSGraph's compiler mishandles the
 // reshapes around it if the result has more than four dimensions and several of them are 1 (pytorch/pytorch#187201).
+bool has_rows_to_flatten(const Site& s) {
+  const Shape &a = s[x]->shape(), &b = s[y]->shape();
+  return a.rank() > 2 && b.rank() == 2 && (a.rank() <= 4 || std::count(a.dims().begin(), a.dims().end() - 1, 1) <= 1);
+}
 Tensor* flatten_rows(Site& s) {
-  const Shape &a = s.in[0]->shape(), &b = s.in[1]->shape();
-  if (a.rank() <= 2 || b.rank() != 2) return nullptr;
-  if (a.rank() > 4 && std::count(a.dims().begin(), a.dims().end() - 1, 1) > 1) return nullptr;
-  const int64_t k = a[a.rank() - 1];
-  const Dims& leading = a.dims();
+  const Dims& leading = s[x]->shape().dims();
   const int64_t rows = std::accumulate(leading.begin(), leading.end() - 1, int64_t{1}, std::multiplies<>());
-  Tensor* product = s.b().matmul(s.b().reshape(s.in[0], {rows, k}), s.in[1]);
+  Tensor* product = s.b().matmul(s.b().reshape(s[x], {rows, leading.back()}), s[y]);
   return s.make("reshape", {product, s.b().ints(s.dims())});
 }
 
@@ -365,124 +277,152 @@ bool cuts_rows(const Attributes& a, const Dims& source, const Dims& weights) {
          down->output == source[1] && weights[1] > 1 && along->begin == 0 && along->dilation == 1 &&
          along->stride == weights[1] && along->output * weights[1] == source[2];
 }
+const Dims& sizes_of(const Tensor* tensor) { return tensor->shape().dims(); }
 Tensor* as_rows(Site& s, Tensor* image, int64_t columns) {
   return s.b().reshape(image, {image->shape().elements() / columns, columns});
 }
 int64_t taps_of(const Dims& weights) { return weights[1] * weights[2]; }
 
+bool convolves_cut_rows(const Site& s) { return cuts_rows(s.attributes(), sizes_of(s[x]), sizes_of(s[y])); }
 Tensor* convolution_of_cut_rows(Site& s) {
-  const Dims &source = s.in[0]->shape().dims(), &weights = s.in[1]->shape().dims();
-  if (!cuts_rows(s.attributes(), source, weights)) return nullptr;
-  const int64_t taps = taps_of(weights);
-  Tensor* matrix = as_rows(s, s.in[1], weights[3]);
-  Tensor* product = s.b().matmul(as_rows(s, s.in[0], taps), matrix);
+  Tensor* matrix = as_rows(s, s[y], sizes_of(s[y])[3]);
+  Tensor* product = s.b().matmul(as_rows(s, s[x], taps_of(sizes_of(s[y]))), matrix);
   return s.make("reshape", {product, s.b().ints(s.dims())});
 }
+bool gives_cut_rows(const Site& s) { return cuts_rows(s.attributes(), s.dims(), sizes_of(s[y])); }
 Tensor* data_gradient_of_cut_rows(Site& s) {
-  const Dims& weights = s.in[1]->shape().dims();
-  if (!cuts_rows(s.attributes(), s.dims(), weights)) return nullptr;
-  Tensor* incoming = as_rows(s, s.in[0], weights[3]);
-  Tensor* product = s.b().matmul(incoming, s.b().transpose(as_rows(s, s.in[1], weights[3]), {1, 0}));
+  const int64_t outputs = sizes_of(s[y])[3];
+  Tensor* incoming = as_rows(s, s[x], outputs);
+  Tensor* product = s.b().matmul(incoming, s.b().transpose(as_rows(s, s[y], outputs), {1, 0}));
   return s.make("reshape", {product, s.b().ints(s.dims())});
 }
+bool sums_cut_rows(const Site& s) { return cuts_rows(s.attributes(), sizes_of(s[y]), s.dims()); }
 Tensor* weights_gradient_of_cut_rows(Site& s) {
-  if (!cuts_rows(s.attributes(), s.in[1]->shape().dims(), s.dims())) return nullptr;
-  Tensor* rows = s.b().transpose(as_rows(s, s.in[1], taps_of(s.dims())), {1, 0});
-  Tensor* product = s.b().matmul(rows, as_rows(s, s.in[0], s.dims()[3]));
+  Tensor* rows = s.b().transpose(as_rows(s, s[y], taps_of(s.dims())), {1, 0});
+  Tensor* product = s.b().matmul(rows, as_rows(s, s[x], s.dims()[3]));
   return s.make("reshape", {product, s.b().ints(s.dims())});
 }
 
-const KindTable<std::vector<Rule>> rules = {
-    {"identity", {first_operand}},
-    {"optimization_barrier", {constant_operand}},
-    {"addition", {add_zero, add_negative, bias_of_lookup}},
-    {"subtraction", {subtract_zero, subtract_from_zero, subtract_negative}},
-    {"multiplication", {multiply_by_one, multiply_by_itself}},
-    {"division", {divide_by_one, divide_by_power_of_two, divide_one}},
-    {"division_no_nan", {divide_by_one}},
-    {"power", {power_of_number}},
-    {"negative", {twice_is_nothing}},
-    {"absolute", {sign_does_not_matter}},
-    {"square", {sign_does_not_matter}},
-    {"relu", {twice_is_once}},
-    {"ceil", {twice_is_once}},
-    {"floor", {twice_is_once}},
-    {"truncate", {twice_is_once}},
-    {"not", {twice_is_nothing, not_of_comparison}},
-    {"bitwise_not", {twice_is_nothing}},
-    {"logical_and", {equal_operands, logic_with_constant}},
-    {"logical_or", {equal_operands, logic_with_constant}},
-    {"minimum", {equal_operands}},
-    {"maximum", {equal_operands}},
-    {"minimum_with_nan_propagation", {equal_operands}},
-    {"maximum_with_nan_propagation", {equal_operands}},
-    {"select", {select_decided}},
-    {"cast", {cast_to_same, cast_of_wider, cast_of_sum}},
-    {"reshape", {same_type, last_shape_counts, moved_lookup}},
-    {"broadcast_to", {same_type, last_shape_counts}},
-    {"transpose", {transpose_in_place, transpose_of_transpose, transpose_of_slice_gradient, moved_lookup}},
-    {"concat", {concat_of_fewer}},
-    {"split", {split_in_one}},
-    {"dynamic_slice", {slice_from_known_starts}},
-    {"dynamic_slice_update_data", {slice_from_known_starts}},
-    {"slice", {whole_slice, slice_of_transpose}},
-    {"slice_gradient", {whole_slice}},
-    {"convolution2d", {convolution_of_cut_rows}},
-    {"convolution2d_data_gradient", {data_gradient_of_cut_rows}},
-    {"convolution2d_weights_gradient", {weights_gradient_of_cut_rows}},
-    {"pad", {nothing_padded}},
-    {"pad_gradient", {nothing_padded}},
-    {"tile", {tiled_once}},
-    {"tile_gradient", {tiled_once}},
-    {"reduction_sum", {needed_axes}},
-    {"reduction_product", {needed_axes}},
-    {"reduction_maximum", {needed_axes}},
-    {"reduction_minimum", {needed_axes}},
-    {"reduction_maximum_propagate_nan", {needed_axes}},
-    {"reduction_minimum_propagate_nan", {needed_axes}},
-    {"reduction_and", {needed_axes}},
-    {"reduction_or", {needed_axes}},
-    {"gather_gradient", {moved_gradient, gradient_of_product}},
-    {"matrix_multiplication", {product_of_lookup, flatten_rows, weights_gradient_of_lookup}},
-};
+// ---- the rules, in the order in which they are tried ----
+
+std::vector<Rule> all_rules() {
+  std::vector<Rule> rules = {
+      {op("identity", x), keep_x},
+      {op("optimization_barrier", op("constant").as(x)), keep_x},
+
+      {op("addition", 0, x), fit_x},
+      {op("addition", x, op("negative", y)), [](Site& s) { return s.make("subtraction", {s[x], s[y]}); }},
+      {op("subtraction", x, 0), fit_x},
+      {op("subtraction", 0, x), has_type_of_x, negated_x},
+      {op("subtraction", x, op("negative", y)), [](Site& s) { return s.make("addition", {s[x], s[y]}); }},
+      {op("multiplication", 1, x), fit_x},
+      {op("multiplication", -1, x), signed_with_type_of_x, negated_x},
+      {op("multiplication", x, x), square_of_x},
+      {op({"division", "division_no_nan"}, x, 1), fit_x},
+      {op("division", x, op("constant").as(y)), divides_by_power_of_two, times_reciprocal},
+      {op("division", 1, x), real_with_type_of_x, reciprocal_of_x},
+      {op("power", x, 1), has_type_of_x, keep_x},
+      {op("power", x, 2), has_type_of_x, square_of_x},
+      {op("power", x, 0), real_with_type_of_x, [](Site& s) { return s.filled(1); }},  // also if x is NaN
+      {op("power", x, 3), real_with_type_of_x, cube_of_x},
+      {op("power", x, -1), real_with_type_of_x, reciprocal_of_x},
+      {op("negative", op("negative", x)), keep_x},
+      {op({"absolute", "square"}, op({"negative", "absolute"}, x)), sign_does_not_matter, same_of_x},
+      {op("relu", op("relu").as(x)), keep_x},
+      {op("ceil", op("ceil").as(x)), keep_x},
+      {op("floor", op("floor").as(x)), keep_x},
+      {op("truncate", op("truncate").as(x)), keep_x},
+
+      {op("not", op("not", x)), keep_x},
+      {op("not", op("equal", x, y)), [](Site& s) { return s.make("not_equal", {s[x], s[y]}); }},
+      {op("not", op("not_equal", x, y)), [](Site& s) { return s.make("equal", {s[x], s[y]}); }},
+      {op("bitwise_not", op("bitwise_not", x)), keep_x},
+      {op({"logical_and", "logical_or", "minimum", "maximum", "minimum_with_nan_propagation",
+           "maximum_with_nan_propagation"},
+          x, x),
+       keep_x},
+      {op("logical_and", 1, x), fit_x},
+      {op("logical_and", 0, x), [](Site& s) { return s.filled(0); }},
+      {op("logical_or", 0, x), fit_x},
+      {op("logical_or", 1, x), [](Site& s) { return s.filled(1); }},
+      {op("select", op("constant").as(x), y, z), is_decided,
+       [](Site& s) { return s.fit(s[*number_of(s[x]) != 0 ? y : z]); }},
+      {op("select", any, x, x), fit_x},
+
+      {op("cast", x), has_type_of_x, keep_x},
+      {op("cast", op("cast", x).as(y)), casts_wider, cast_once},
+      {op("cast", op("reduction_sum", x).as(y)), casts_half_sum, sum_in_float32},
+
+      {op({"reshape", "broadcast_to"}, x, any), has_type_of_x, keep_x},
+      {op("reshape", op("reshape", x, any), any), with_stated_shape},
+      {op("broadcast_to", op("broadcast_to", x, any), any), with_stated_shape},
+      {op({"reshape", "broadcast_to"}, x, y), does_not_state_shape, with_stated_shape},
+      {op("transpose", x), keeps_order, reshaped_x},
+      {op("transpose", op("transpose", x).as(y)), transposed_once},
+      {op("transpose", op("slice_gradient").as(y)), has<slice_gradient_after_transpose>, transposed_and_placed},
+      {op("concat", x), keep_x},
+      {op("concat"), joins_empty_parts, concat_of_fewer},
+      {op("split", x), [](const Site& s) { return s.source.outputs.size() == 1; }, keep_x},
+      {op({"dynamic_slice", "dynamic_slice_update_data"}), has<known_slice>, slice_from_known_starts},
+      {op({"slice", "slice_gradient"}), slices_all, first_operand},
+      {op("slice", op("transpose", x).as(y)), has<slice_before_transpose>, sliced_and_transposed},
+      {op({"pad", "pad_gradient"}), pads_nothing, first_operand},
+      {op({"tile", "tile_gradient"}), tiles_once, first_operand},
+
+      {op({"reduction_sum", "reduction_product", "reduction_maximum", "reduction_minimum",
+           "reduction_maximum_propagate_nan", "reduction_minimum_propagate_nan", "reduction_and", "reduction_or"},
+          x),
+       states_other_axes, over_needed_axes},
+      {op("convolution2d", x, y), convolves_cut_rows, convolution_of_cut_rows},
+      {op("convolution2d_data_gradient", x, y, any), gives_cut_rows, data_gradient_of_cut_rows},
+      {op("convolution2d_weights_gradient", x, y, any), sums_cut_rows, weights_gradient_of_cut_rows},
+  };
+  std::ranges::move(rules_of_lookups(), std::back_inserter(rules));
+  rules.push_back({op("matrix_multiplication", x, y), has_rows_to_flatten, flatten_rows});
+  return rules;
+}
+
+const KindTable<std::vector<Rule>>& rules_by_kind() {
+  static const KindTable<std::vector<Rule>> table = [] {
+    KindTable<std::vector<Rule>> by_kind;
+    for (const Rule& rule : all_rules())
+      for (const Kind kind : rule.pattern.kinds()) by_kind[kind].push_back(rule);
+    return by_kind;
+  }();
+  return table;
+}
+
+// The rule that applies to the operation; null if none does.
+const Rule* rule_for(Site& site) {
+  static const Rule narrowing(x, has_broadcast_operands, narrow_operands);
+  if (const std::vector<Rule>* rules = rules_by_kind().find(site.source.kind())) {
+    const auto found = std::ranges::find_if(*rules, [&](const Rule& rule) { return site.matches(rule); });
+    if (found != rules->end()) return &*found;
+  }
+  return site.source.definition->elementwise && site.matches(narrowing) ? &narrowing : nullptr;
+}
 
 }  // namespace
 
-static Tensor* applied(const std::vector<Rule>* of_kind, Site site) {
-  if (of_kind) {
-    for (Rule rule : *of_kind) {
-      if (Tensor* result = rule(site)) return result;
-    }
-  }
-  return site.source.definition->elementwise ? narrow_operands(site) : nullptr;
-}
-
-// Whether a rule applies to the operation. No rule applies to most operations; this function detects that before
-// anything is copied.
-static bool applies(const std::vector<Rule>* of_kind, const Site& site) {
-  try {
-    return applied(of_kind, site) != nullptr;
-  } catch (const Applies&) {
-    return true;
-  }
-}
-
 Rewriter::Replacement simplified(Rewriter& rewriter, const Operation& source) {
-  const std::vector<Rule>* of_kind = rules.find(source.kind());
-  if (!of_kind && !source.definition->elementwise) return {};
+  if (!rules_by_kind().contains(source.kind()) && !source.definition->elementwise) return {};
+  Site site(rewriter, source);
+  const Rule* rule = rule_for(site);
+  if (!rule) return {};
+  // Nothing has been copied as long as no rule applies. Now the operands are copied, and captured again.
   if (rewriter.is_untouched()) {
-    if (!applies(of_kind, Site(rewriter, source))) return {};
     rewriter.graph();
+    Site copied(rewriter, source);
+    return copied.matches(*rule) ? Rewriter::Replacement({rule->replacement(copied)}) : std::nullopt;
   }
-  Tensor* result = applied(of_kind, Site(rewriter, source));
-  return result ? Rewriter::Replacement(std::vector<Tensor*>{result}) : std::nullopt;
+  return std::vector<Tensor*>{rule->replacement(site)};
 }
 
 Rewriter::Replacement taken_branch(Rewriter& r, const Operation& source) {
   if (!source.is("if") || source.outputs.empty()) return std::nullopt;
-  const Operation& predicate = *r.now(source.input(0))->operation;
-  if (!predicate.is("constant")) return std::nullopt;
-  const Block& taken = *source.blocks[predicate.attributes.data("value")->scalar() != 0 ? 0 : 1];
+  const ConstantPtr* predicate = constant_of(r.seen(source.input(0)));
+  if (!predicate) return std::nullopt;
+  const Block& taken = *source.blocks[(*predicate)->scalar() != 0 ? 0 : 1];
   r.copy_operations(taken);
   return r.now(taken.results);
 }

@@ -11,17 +11,18 @@
 // %used is the table with zeros in rows that are not looked up, so that a NaN in such a row cannot reach a gradient.
 // The same rows of %dt are set to zero, because an infinite weight would turn them into NaN. All indices must be in
 // range, because an out-of-range index selects a row of zeros, which would give NaN with an infinite weight.
-#include "compiler/rules_lookups.h"
-
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
+#include "compiler/rule.h"
 #include "core/known_values.h"
 #include "core/ops/out_of_range.h"
 
 namespace mpsgraph::compiler {
 namespace {
+
+using enum Capture;
 
 // Minimum number of multiplications that a rule must save for each element that it moves. If fewer are saved, moving
 // the element takes as long as the saved multiplications.
@@ -90,102 +91,117 @@ Tensor* by_rows(Site& s, Tensor* incoming, Tensor* indices, int64_t rows) {
   return s.b().graph().add("gather_gradient", {incoming, indices, s.b().ints({rows, width})}, {{"axis", int64_t{0}}});
 }
 
-// The tensor x with zeros in the rows that `indices` do not select. x has one row for each row of the table.
-Tensor* of_used_rows(Site& s, Tensor* x, Tensor* indices) {
-  const TensorType one{x->dtype(), Shape{indices->shape().elements(), 1}};
-  Tensor* count = by_rows(s, s.b().filled(one, 1), indices, x->shape()[0]);
+// The tensor with zeros in the rows that `indices` do not select. It has one row for each row of the table.
+Tensor* of_used_rows(Site& s, Tensor* tensor, Tensor* indices) {
+  const TensorType one{tensor->dtype(), Shape{indices->shape().elements(), 1}};
+  Tensor* count = by_rows(s, s.b().filled(one, 1), indices, tensor->shape()[0]);
   Tensor* used = s.b().binary("greater_than", count, s.b().scalar_like(count, 0));
-  return s.make("select", {used, x, s.b().scalar_like(x, 0)});
+  return s.make("select", {used, tensor, s.b().scalar_like(tensor, 0)});
+}
+
+Tensor* table_of(const Tensor* gather) { return gather->operation->input(0); }
+Tensor* indices_of(const Tensor* gather) { return gather->operation->input(1); }
+Tensor* lookup_like(Site& s, const Tensor* gather, Tensor* table, Tensor* indices) {
+  return s.make("gather", {table, indices}, gather->operation->attributes);
+}
+
+// ---- operations that move whole rows move the indices instead ----
+
+bool moves_rows(const Site& s) { return looks_up(s[x]) && keeps_rows(s[x]->shape(), s.type().shape); }
+bool transposes_rows(const Site& s) { return moves_rows(s) && permutation_of_rows(s.source); }
+Tensor* lookup_by_reshaped_indices(Site& s) {
+  return lookup_like(s, s[x], table_of(s[x]), s.b().reshape(indices_of(s[x]), without_last(s.type().shape)));
+}
+Tensor* lookup_by_transposed_indices(Site& s) {
+  return lookup_like(s, s[x], table_of(s[x]), s.b().transpose(indices_of(s[x]), *permutation_of_rows(s.source)));
+}
+
+bool sums_moved_rows(const Site& s) {
+  const Operation& before = *s[x]->operation;
+  return s.type().shape.rank() == 2 && picks_rows(s.attributes()) &&
+         keeps_rows(before.input(0)->shape(), s[x]->shape()) && (before.is("reshape") || permutation_of_rows(before));
+}
+Tensor* sum_by_moved_indices(Site& s) {
+  const Operation& before = *s[x]->operation;
+  Tensor *incoming = before.input(0), *indices = s[y];
+  if (before.is("reshape")) {
+    indices = s.b().reshape(indices, without_last(incoming->shape()));
+  } else {
+    const Ints permutation = *permutation_of_rows(before);
+    Ints back(permutation.size());
+    for (size_t i = 0; i < back.size(); ++i) back[static_cast<size_t>(permutation[i])] = static_cast<int64_t>(i);
+    indices = s.b().transpose(indices, back);
+  }
+  return s.make("gather_gradient", {incoming, indices, s[z]}, s.attributes());
+}
+
+// ---- if more rows are looked up than the table has, the table is multiplied instead of the looked-up rows ----
+
+bool looks_up_few(const Tensor* rows) {
+  if (!looks_up(rows)) return false;
+  const Shape& table = table_of(rows)->shape();
+  return few(table[0], indices_of(rows)->shape().elements(), table[1]) && lie_inside(indices_of(rows), table[0]);
+}
+
+bool multiplies_lookup(const Site& s) { return is_matrix(s[y]) && looks_up_few(s[x]); }
+Tensor* lookup_of_product(Site& s) {
+  return lookup_like(s, s[x], s.b().matmul(table_of(s[x]), s[y]), indices_of(s[x]));
+}
+
+// Applies only if a matmul precedes the addition, because the two are then fused. After any other operation the addition
+// would be another pass over memory.
+bool adds_bias_to_lookup(const Site& s) {
+  if (!looks_up(s[x]) || s[x]->type != s.type()) return false;
+  const Tensor *table = table_of(s[x]), *indices = indices_of(s[x]);
+  const int64_t rows = table->shape()[0], width = table->shape()[1];
+  const Shape& bias = s[y]->shape();
+  return table->operation->is("matrix_multiplication") && rows < indices->shape().elements() && bias.known() &&
+         bias.rank() >= 1 && bias.elements() == width && bias[bias.rank() - 1] == width && lie_inside(indices, rows);
+}
+Tensor* lookup_of_sum(Site& s) {
+  Tensor* table = table_of(s[x]);
+  return lookup_like(s, s[x], s.b().add(table, s.b().reshape(s[y], {table->shape()[1]})), indices_of(s[x]));
+}
+
+// The weights' gradient from looked-up rows and their incoming gradients, which are first summed per row of the table.
+bool multiplies_exact_transpose(const Site& s) {
+  return is_matrix(s[x]) && is_matrix(s[y]) && is_exact(s.type().dtype) && permutation_of(s[z]) == Ints{1, 0};
+}
+bool transposes_lookup(const Site& s) { return multiplies_exact_transpose(s) && looks_up_few(s[x]); }
+Tensor* table_times_sums(Site& s) {
+  Tensor* used = of_used_rows(s, table_of(s[x]), indices_of(s[x]));
+  Tensor* sums = by_rows(s, s[y], indices_of(s[x]), table_of(s[x])->shape()[0]);
+  return s.make("matrix_multiplication", {s.b().swap_last_axes(used), sums});
+}
+bool transposes_incoming(const Site& s) { return multiplies_exact_transpose(s) && looks_up_few(s[y]); }
+Tensor* sums_times_table(Site& s) {
+  Tensor* used = of_used_rows(s, table_of(s[y]), indices_of(s[y]));
+  Tensor* sums = by_rows(s, s[x], indices_of(s[y]), table_of(s[y])->shape()[0]);
+  return s.make("matrix_multiplication", {s.b().swap_last_axes(sums), used});
+}
+
+bool sums_product(const Site& s) {
+  if (s.type().shape.rank() != 2 || !picks_rows(s.attributes()) || !is_exact(s.type().dtype)) return false;
+  const int64_t rows = s.dims()[0];
+  return is_matrix(s[x]) && is_matrix(s[y]) && few(rows, s[x]->shape()[0], s[y]->shape()[1]) && lie_inside(s[z], rows);
+}
+Tensor* product_of_sums(Site& s) {
+  return of_used_rows(s, s.b().matmul(by_rows(s, s[x], s[z], s.dims()[0]), s[y]), s[z]);
 }
 
 }  // namespace
 
-Tensor* moved_lookup(Site& s) {
-  if (!looks_up(s.in[0]) || !keeps_rows(s.in[0]->shape(), s.type().shape)) return nullptr;
-  const Operation& gather = *s.in[0]->operation;
-  Tensor* indices = gather.input(1);
-  if (s.source.is("reshape")) {
-    indices = s.b().reshape(indices, without_last(s.type().shape));
-  } else {
-    const auto permutation = permutation_of_rows(s.source);
-    if (!permutation) return nullptr;
-    indices = s.b().transpose(indices, *permutation);
-  }
-  return s.make("gather", {gather.input(0), indices}, gather.attributes);
-}
-
-Tensor* moved_gradient(Site& s) {
-  const Operation& before = *s.in[0]->operation;
-  if (s.type().shape.rank() != 2 || !picks_rows(s.attributes())) return nullptr;
-  if (!before.is({"reshape", "transpose"})) return nullptr;
-  Tensor *incoming = before.input(0), *indices = s.in[1];
-  if (!keeps_rows(incoming->shape(), s.in[0]->shape())) return nullptr;
-  if (before.is("reshape")) {
-    indices = s.b().reshape(indices, without_last(incoming->shape()));
-  } else {
-    const auto permutation = permutation_of_rows(before);
-    if (!permutation) return nullptr;
-    Ints back(permutation->size());
-    for (size_t i = 0; i < back.size(); ++i) back[static_cast<size_t>((*permutation)[i])] = static_cast<int64_t>(i);
-    indices = s.b().transpose(indices, back);
-  }
-  return s.make("gather_gradient", {incoming, indices, s.in[2]}, s.attributes());
-}
-
-Tensor* product_of_lookup(Site& s) {
-  if (!looks_up(s.in[0]) || !is_matrix(s.in[1])) return nullptr;
-  const Operation& gather = *s.in[0]->operation;
-  const Shape& table = gather.input(0)->shape();
-  if (!few(table[0], gather.input(1)->shape().elements(), table[1]) || !lie_inside(gather.input(1), table[0]))
-    return nullptr;
-  return s.make("gather", {s.b().matmul(gather.input(0), s.in[1]), gather.input(1)}, gather.attributes);
-}
-
-Tensor* bias_of_lookup(Site& s) {
-  for (const int i : {0, 1}) {
-    Tensor* bias = s.in[1 - i];
-    if (!looks_up(s.in[i]) || s.in[i]->type != s.type() || !bias->shape().known()) continue;
-    const Operation& gather = *s.in[i]->operation;
-    Tensor* table = gather.input(0);
-    const int64_t rows = table->shape()[0], width = table->shape()[1];
-    // Apply this rule only if a matmul precedes the addition, because the two are then fused. After any other operation
-    // the addition would be another pass over memory.
-    if (!table->operation->is("matrix_multiplication") || rows >= gather.input(1)->shape().elements()) continue;
-    const Shape& shape = bias->shape();
-    if (shape.rank() < 1 || shape.elements() != width || shape[shape.rank() - 1] != width) continue;
-    if (!lie_inside(gather.input(1), rows)) continue;
-    Tensor* sum = s.b().add(table, s.b().reshape(bias, {width}));
-    return s.make("gather", {sum, gather.input(1)}, gather.attributes);
-  }
-  return nullptr;
-}
-
-Tensor* weights_gradient_of_lookup(Site& s) {
-  Tensor* left = operand_of(s.in[0], "transpose");
-  if (!left || !is_matrix(left) || !is_matrix(s.in[1]) || !is_exact(s.type().dtype)) return nullptr;
-  if (permutation_of(*s.in[0]->operation) != Ints{1, 0}) return nullptr;
-  for (const bool is_left : {true, false}) {
-    Tensor *rows = is_left ? left : s.in[1], *incoming = is_left ? s.in[1] : left;
-    if (!looks_up(rows)) continue;
-    Tensor *table = rows->operation->input(0), *indices = rows->operation->input(1);
-    const int64_t count = table->shape()[0], picks = indices->shape().elements();
-    if (!few(count, picks, table->shape()[1]) || !lie_inside(indices, count)) continue;
-    Tensor* used = of_used_rows(s, table, indices);
-    Tensor* sums = by_rows(s, incoming, indices, count);
-    return is_left ? s.make("matrix_multiplication", {s.b().swap_last_axes(used), sums})
-                   : s.make("matrix_multiplication", {s.b().swap_last_axes(sums), used});
-  }
-  return nullptr;
-}
-
-Tensor* gradient_of_product(Site& s) {
-  const Operation& product = *s.in[0]->operation;
-  if (!product.is("matrix_multiplication") || s.type().shape.rank() != 2 || !picks_rows(s.attributes())) return nullptr;
-  Tensor *incoming = product.input(0), *weights = product.input(1);
-  if (!is_exact(s.type().dtype) || !is_matrix(incoming) || !is_matrix(weights)) return nullptr;
-  const int64_t rows = s.dims()[0];
-  if (!few(rows, incoming->shape()[0], weights->shape()[1]) || !lie_inside(s.in[1], rows)) return nullptr;
-  return of_used_rows(s, s.b().matmul(by_rows(s, incoming, s.in[1], rows), weights), s.in[1]);
+std::vector<Rule> rules_of_lookups() {
+  return {
+      {op("reshape", op("gather").as(x), any), moves_rows, lookup_by_reshaped_indices},
+      {op("transpose", op("gather").as(x)), transposes_rows, lookup_by_transposed_indices},
+      {op("gather_gradient", op({"reshape", "transpose"}).as(x), y, z), sums_moved_rows, sum_by_moved_indices},
+      {op("matrix_multiplication", op("gather").as(x), y), multiplies_lookup, lookup_of_product},
+      {op("addition", op("gather").as(x), y), adds_bias_to_lookup, lookup_of_sum},
+      {op("matrix_multiplication", op("transpose", x).as(z), y), transposes_lookup, table_times_sums},
+      {op("matrix_multiplication", op("transpose", x).as(z), y), transposes_incoming, sums_times_table},
+      {op("gather_gradient", op("matrix_multiplication", x, y), z, any), sums_product, product_of_sums},
+  };
 }
 
 }  // namespace mpsgraph::compiler

@@ -65,13 +65,13 @@ class Schedule {
   bool is_worthwhile() const {
     for (int i = 0; i < size(); i++)
       if (hasty_[i]) return true;
-    return std::any_of(memories_.begin(), memories_.end(), [](const Memory& m) { return m.bytes >= worthwhile; });
+    return std::ranges::any_of(memories_, [](const Memory& m) { return m.bytes >= worthwhile; });
   }
 
   std::vector<int> order() {
     std::vector<int> places(static_cast<size_t>(size()));
     std::iota(places.begin(), places.end(), 0);
-    std::stable_sort(places.begin(), places.end(), [&](int a, int b) { return late_[a] < late_[b]; });
+    std::ranges::stable_sort(places, [&](int a, int b) { return late_[a] < late_[b]; });
     for (int i : places) {
       if (!done_[i]) run_with_needs(i);
       while (!candidates_.empty()) {
@@ -107,7 +107,7 @@ class Schedule {
   }
   bool leads_to_hasty(int i) const {
     return is_cheap(i) && !readers_[i].empty() &&
-           std::all_of(readers_[i].begin(), readers_[i].end(), [&](int reader) { return hasty_[reader]; });
+           std::ranges::all_of(readers_[i], [&](int reader) { return hasty_[reader]; });
   }
 
   void enter(int i) {
@@ -124,7 +124,7 @@ class Schedule {
       if (const int made = dependencies_.position(in->operation); made >= 0) readers_[made].push_back(i);
       if (memory_of(in) >= 0) touched.push_back(memory_of(in));
     });
-    std::sort(touched.begin(), touched.end());
+    std::ranges::sort(touched);
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (int m : touched) memories_[m].left++, memories_[m].sum += i;
     const bool stays = op.is({"variable", "constant", "placeholder"});
@@ -149,7 +149,7 @@ class Schedule {
       for (int d : dependencies_.before(next))
         if (!done_[d]) done_[d] = true, needs.push_back(d), look.push_back(d);
     }
-    std::sort(needs.begin(), needs.end());
+    std::ranges::sort(needs);
     for (int d : needs) run(d);
     run(i);
   }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "compiler/passes.h"
-#include "compiler/rules.h"
+#include "compiler/rule.h"
 #include "core/definition.h"
 
 namespace mpsgraph::compiler {
@@ -22,8 +22,6 @@ namespace {
 constexpr int max_rounds = 16;
 
 size_t mix(size_t hash, size_t value) { return hash * 0x9e3779b97f4a7c15u + value; }
-
-bool commutes(const Operation& op) { return op.is({"addition", "multiplication", "equal", "not_equal"}); }
 
 size_t hash_of(const Operation& op) {
   size_t hash = std::hash<const void*>()(op.definition);
@@ -56,12 +54,6 @@ bool same_operation(const Operation& a, const Operation& b) {
 // Whether an operation is pure, i.e. it is not a placeholder or variable, and neither reads nor changes a variable.
 bool is_pure(const Operation& op) {
   return !op.is({"placeholder", "variable", "argument", "undefined", "read"}) && !is_effect(op) && op.blocks.empty();
-}
-
-std::vector<Tensor*> results_of(const Operation& op) {
-  std::vector<Tensor*> results;
-  for (const auto& output : op.outputs) results.push_back(output.get());
-  return results;
 }
 
 // Operations by hash, in a table with open addressing.

@@ -29,7 +29,7 @@ namespace {
 
 constexpr int64_t max_folded_elements = 64;  // enough elements for shapes and for indices into shapes
 
-// Thrown to end specialization at an operation that needs the run-time values of tensors of the source graph.
+// An operation at which specialization ends, because it needs the run-time values of tensors of the source graph.
 struct DataDependent {
   const Operation* operation;
   std::vector<const Tensor*> deciding;
@@ -56,24 +56,27 @@ class Specializer {
   }
 
   Program run() {
-    try {
-      rewriter_.copy_operations(source_.root());
-      for (const Tensor* target : targets_) {
-        Tensor* value = rewriter_.now(target);
-        if (value->operation->is("variable")) value = rewriter_.graph().add("read", {value});
-        program_.targets.push_back(value);
-      }
-      for (const Operation* operation : target_operations_)
-        program_.target_operations.push_back(rewriter_.now(operation));
-    } catch (const DataDependent& data_dependent) {
-      cut(data_dependent);
-    }
+    rewriter_.copy_operations(source_.root());
+    if (data_dependent_)
+      cut(*data_dependent_);
+    else
+      set_targets();
     program_.graph = rewriter_.take_graph();
     sweep(program_);
     return std::move(program_);
   }
 
  private:
+  void set_targets() {
+    for (const Tensor* target : targets_) {
+      Tensor* value = rewriter_.now(target);
+      if (value->operation->is("variable")) value = rewriter_.graph().add("read", {value});
+      program_.targets.push_back(value);
+    }
+    for (const Operation* operation : target_operations_)
+      program_.target_operations.push_back(rewriter_.now(operation));
+  }
+
   std::vector<const Operation*> roots() const {
     std::vector<const Operation*> result;
     auto add = [&](const Operation* operation, std::string_view role) {
@@ -134,25 +137,26 @@ class Specializer {
     std::string where = op.where();
     if (!settle_tensor_attributes(*op.definition, inputs, attributes, where)) {
       if (op.is("band_part")) return std::vector<Tensor*>{band_of_data(inputs)};
-      if (op.is({"slice", "slice_update_data"})) wait_for_count(op, inputs);
-      wait_for_values(op, inputs, static_cast<size_t>(op.definition->min_inputs));
+      if (op.is({"slice", "slice_update_data"}) && waits_for_count(op, inputs)) return {};
+      return wait_for_values(op, inputs, static_cast<size_t>(op.definition->min_inputs));
     }
     if (const Block* taken = taken_branch(op, inputs)) {
       rewriter_.copy_operations(*taken);
-      return rewriter_.now(taken->results);
+      return data_dependent_ ? std::nullopt : Rewriter::Replacement(rewriter_.now(taken->results));
     }
     std::vector<std::unique_ptr<Block>> blocks;
     try {
-      for (size_t i = 0; i < op.blocks.size(); ++i)
+      for (size_t i = 0; i < op.blocks.size() && !data_dependent_; ++i)
         blocks.push_back(rewriter_.copy_block(*op.blocks[i], argument_types(op, i, inputs, blocks)));
-    } catch (DataDependent& data_dependent) {
-      data_dependent.operation = &op;  // the control-flow operation as a whole waits for the values
-      throw;
     } catch (const ShapeError&) {
       // A type error in a branch of an `if` counts only if that branch is taken, so specialization waits until the
       // predicate is known.
       if (!op.is("if") || op.parent != &source_.root() || inputs[0]->operation->is("constant")) throw;
-      throw DataDependent{&op, {op.inputs[0]}};
+      return wait({&op, {op.inputs[0]}});
+    }
+    if (data_dependent_) {
+      data_dependent_->operation = &op;  // the control-flow operation as a whole waits for the values
+      return {};
     }
     if (op.is("if")) settle_undefined(*blocks[0], *blocks[1]);
     if (op.is({"while", "for"})) {
@@ -162,7 +166,7 @@ class Specializer {
     std::vector<TensorType> types =
         op.definition->infer(InferContext(*op.definition, inputs, attributes, blocks, std::move(where)));
     const auto known_shape = [](const TensorType& type) { return type.shape.known(); };
-    if (!op.is("undefined") && !std::all_of(types.begin(), types.end(), known_shape)) wait_for_values(op, inputs, 0);
+    if (!op.is("undefined") && !std::ranges::all_of(types, known_shape)) return wait_for_values(op, inputs, 0);
     Operation* copy = rewriter_.append(op, std::move(inputs), std::move(types), std::move(blocks));
     copy->attributes = std::move(attributes);
     if (op.is("variable")) {
@@ -173,9 +177,7 @@ class Specializer {
       if (op.is("shape_of") || has_input_of_shapes(*copy)) of_shapes_.insert(constant);
       return std::vector<Tensor*>{constant};
     }
-    std::vector<Tensor*> results;
-    for (const auto& output : copy->outputs) results.push_back(output.get());
-    return results;
+    return results_of(*copy);
   }
 
   // The branch that replaces an `if` because its predicate is known and only its results are needed; otherwise null.
@@ -226,7 +228,7 @@ class Specializer {
     if (!is_shape_arithmetic(op.kind())) return nullptr;
     const TensorType& type = copy.output()->type;
     auto constant = [](const Tensor* input) { return input->operation->is("constant"); };
-    if (!op.is("shape_of") && !std::all_of(copy.inputs.begin(), copy.inputs.end(), constant)) return nullptr;
+    if (!op.is("shape_of") && !std::ranges::all_of(copy.inputs, constant)) return nullptr;
     auto values = constant_value(copy.output());
     return values ? rewriter_.constant(op, integer_constant(type, *values)) : nullptr;
   }
@@ -312,8 +314,8 @@ class Specializer {
 
   // Ends the program at a slice whose starts and ends are only known at run time. The rest is specialized once the
   // number of elements of the slice is known. For slices with unknown strides, and slices within blocks, the rest is
-  // specialized only when the starts, ends, and strides themselves are known.
-  void wait_for_count(const Operation& op, const std::vector<Tensor*>& inputs) {
+  // specialized only when the starts, ends, and strides themselves are known; the function then returns false.
+  bool waits_for_count(const Operation& op, const std::vector<Tensor*>& inputs) {
     const size_t first = static_cast<size_t>(op.definition->min_inputs);
     const std::optional<Ints> strides = constant_value(inputs[first + 2]);
     const Shape& source = inputs[0]->shape();
@@ -322,12 +324,18 @@ class Specializer {
     const auto wrong = [](int64_t stride) { return stride == 0 || stride > INT32_MAX || stride < -INT32_MAX; };
     if (op.parent != &source_.root() || !ranges || !strides || std::ranges::any_of(*strides, wrong) ||
         static_cast<int>(strides->size()) != source.rank())
-      return;
+      return false;
     Builder b(rewriter_.graph());
-    DataDependent data_dependent{&op, {}};
-    data_dependent.places =
-        ops::slice_places(b, b.ints(source.dims()), inputs[first], inputs[first + 1], *strides, op.attributes);
-    throw data_dependent;
+    wait({&op,
+          {},
+          ops::slice_places(b, b.ints(source.dims()), inputs[first], inputs[first + 1], *strides, op.attributes)});
+    return true;
+  }
+
+  Rewriter::Replacement wait(DataDependent data_dependent) {
+    data_dependent_ = std::move(data_dependent);
+    rewriter_.stop();
+    return std::nullopt;
   }
 
   // Creates, in the rest, the slice or slice update whose number of elements has become known.
@@ -349,7 +357,7 @@ class Specializer {
 
   // Ends the program at an operation that needs the run-time values of operand `first` and all later operands, which
   // are integers.
-  [[noreturn]] void wait_for_values(const Operation& op, const std::vector<Tensor*>& inputs, size_t first) {
+  Rewriter::Replacement wait_for_values(const Operation& op, const std::vector<Tensor*>& inputs, size_t first) {
     DataDependent data_dependent{&op, {}};
     bool reachable = true;
     for (size_t i = first; i < inputs.size(); ++i) {
@@ -360,7 +368,7 @@ class Specializer {
       data_dependent.deciding.push_back(op.inputs[i]);
       reachable &= op.inputs[i]->operation->parent == &source_.root();
     }
-    if (!data_dependent.deciding.empty() && reachable) throw data_dependent;
+    if (!data_dependent.deciding.empty() && reachable) return wait(std::move(data_dependent));
     throw UnsupportedError(cat("[", op.kind(), "] the shape of '", op.output()->name(), "' of type ", op.output()->type,
                                " depends on values computed within a block of control flow; compute them outside of "
                                "the block, or from shapes",
@@ -463,7 +471,7 @@ class Specializer {
 
   // The source of a feed of the rest: a feed or a target of the preceding program.
   Rest::Source source_of(Tensor* value) {
-    const auto fed = std::find(program_.feeds.begin(), program_.feeds.end(), value);
+    const auto fed = std::ranges::find(program_.feeds, value);
     if (fed != program_.feeds.end()) return {true, static_cast<size_t>(fed - program_.feeds.begin())};
     program_.targets.push_back(value);
     return {false, program_.targets.size() - 1};
@@ -475,6 +483,7 @@ class Specializer {
   const std::vector<bool> needed_;
   Program program_;
   Rewriter rewriter_;
+  std::optional<DataDependent> data_dependent_;  // set once specialization ends
   std::unordered_set<const Tensor*> imported_;  // tensors imported into the rest
   std::unordered_set<const Tensor*> of_shapes_;  // constants of the program that were computed from shapes
 };
@@ -482,7 +491,7 @@ class Specializer {
 // Maps a rest's variables to the user's variables.
 void name_sources(const Rest& rest, std::vector<Tensor*>& variables) {
   for (Tensor*& variable : variables) {
-    const auto own = std::find(rest.variables.begin(), rest.variables.end(), variable);
+    const auto own = std::ranges::find(rest.variables, variable);
     variable = rest.source_variables[static_cast<size_t>(own - rest.variables.begin())];
   }
 }

@@ -12,6 +12,7 @@
 namespace generated {
 
 using namespace mpsgraph::cpu::jit;
+using NodeKind = mpsgraph::cpu::jit::Kind;
 
 // Return the instruction sets for which this processor can run code.
 inline std::vector<VectorSet> supported_sets() {

@@ -30,43 +30,43 @@ Bits<Number> evaluate(const Node& node, const std::vector<Bits<Number>>& values)
   const Lane a = value(node.a), b = value(node.b), c = value(node.c);
   const Number x = std::bit_cast<Number>(a), y = std::bit_cast<Number>(b);
   switch (node.kind) {
-    case Kind::constant: return static_cast<Lane>(node.bits);
-    case Kind::add: return bits(x + y);
-    case Kind::subtract: return bits(x - y);
-    case Kind::multiply: return bits(x * y);
-    case Kind::divide: return bits(x / y);
-    case Kind::least: return x < y ? a : b;
-    case Kind::greatest: return x > y ? a : b;
-    case Kind::square_root: return bits(std::sqrt(x));
-    case Kind::round:
+    case NodeKind::constant: return static_cast<Lane>(node.bits);
+    case NodeKind::add: return bits(x + y);
+    case NodeKind::subtract: return bits(x - y);
+    case NodeKind::multiply: return bits(x * y);
+    case NodeKind::divide: return bits(x / y);
+    case NodeKind::least: return x < y ? a : b;
+    case NodeKind::greatest: return x > y ? a : b;
+    case NodeKind::square_root: return bits(std::sqrt(x));
+    case NodeKind::round:
       return bits(node.stream == 0   ? std::nearbyint(x)
                   : node.stream == 1 ? std::floor(x)
                   : node.stream == 2 ? std::ceil(x)
                                      : std::trunc(x));
-    case Kind::bitwise_and: return a & b;
-    case Kind::bitwise_or: return a | b;
-    case Kind::bitwise_xor: return a ^ b;
-    case Kind::and_not: return ~a & b;
-    case Kind::integer_add: return a + b;
-    case Kind::integer_subtract: return a - b;
-    case Kind::integer_multiply: return a * b;
-    case Kind::integer_least: return signed_of(a) < signed_of(b) ? a : b;
-    case Kind::integer_greatest: return signed_of(a) > signed_of(b) ? a : b;
-    case Kind::integer_compare: {
+    case NodeKind::bitwise_and: return a & b;
+    case NodeKind::bitwise_or: return a | b;
+    case NodeKind::bitwise_xor: return a ^ b;
+    case NodeKind::and_not: return ~a & b;
+    case NodeKind::integer_add: return a + b;
+    case NodeKind::integer_subtract: return a - b;
+    case NodeKind::integer_multiply: return a * b;
+    case NodeKind::integer_least: return signed_of(a) < signed_of(b) ? a : b;
+    case NodeKind::integer_greatest: return signed_of(a) > signed_of(b) ? a : b;
+    case NodeKind::integer_compare: {
       const bool holds = node.stream == equal           ? a == b
                          : node.stream == less          ? signed_of(a) < signed_of(b)
                          : node.stream == less_or_equal ? signed_of(a) <= signed_of(b)
                                                         : a != b;
       return holds ? ~Lane{0} : Lane{0};
     }
-    case Kind::shift_left: return a << node.stream;
-    case Kind::shift_right: return a >> node.stream;
-    case Kind::shift_right_sign: return static_cast<Lane>(signed_of(a) >> node.stream);
-    case Kind::to_float: return bits(static_cast<Number>(signed_of(a)));
-    case Kind::to_integer: return static_cast<Lane>(static_cast<std::make_signed_t<Lane>>(x));
-    case Kind::to_bfloat16: return float_to_bfloat16(static_cast<float>(x));
-    case Kind::scale: return bits(std::ldexp(x, static_cast<int>(y)));
-    case Kind::compare: {
+    case NodeKind::shift_left: return a << node.stream;
+    case NodeKind::shift_right: return a >> node.stream;
+    case NodeKind::shift_right_sign: return static_cast<Lane>(signed_of(a) >> node.stream);
+    case NodeKind::to_float: return bits(static_cast<Number>(signed_of(a)));
+    case NodeKind::to_integer: return static_cast<Lane>(static_cast<std::make_signed_t<Lane>>(x));
+    case NodeKind::to_bfloat16: return float_to_bfloat16(static_cast<float>(x));
+    case NodeKind::scale: return bits(std::ldexp(x, static_cast<int>(y)));
+    case NodeKind::compare: {
       const bool holds = node.stream == equal           ? x == y
                          : node.stream == less          ? x < y
                          : node.stream == less_or_equal ? x <= y
@@ -75,7 +75,7 @@ Bits<Number> evaluate(const Node& node, const std::vector<Bits<Number>>& values)
                                                         : x == x && y == y;
       return holds ? ~Lane{0} : Lane{0};
     }
-    case Kind::choose: return a ? b : c;
+    case NodeKind::choose: return a ? b : c;
     default: return 0;
   }
 }
@@ -107,7 +107,7 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
   for (int s = 0; s < p.inputs; s++) {
     const Format format = loaded();
     p.formats.push_back(format);
-    const int value = p.code.record({.kind = Kind::load, .format = format, .stream = s});
+    const int value = p.code.record({.kind = NodeKind::load, .format = format, .stream = s});
     const bool integer = format == Format::bits16 || format == Format::bits8;
     (integer ? integers : floats).push_back(value);
   }
@@ -116,10 +116,10 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
     // A bits16 scalar fills both halves of a lane, and a bits8 scalar all four bytes.
     const Format format = below(2) == 0 ? loaded() : Format::lane;
     p.formats.push_back(format);
-    const int value = p.code.record({.kind = Kind::scalar, .format = format, .stream = p.inputs + s});
+    const int value = p.code.record({.kind = NodeKind::scalar, .format = format, .stream = p.inputs + s});
     const int upper = 8 * lane_bytes - (format == Format::bits8 ? 8 : 16);
     if (format == Format::bits8 || format == Format::bits16)
-      integers.push_back(p.code.record({.kind = Kind::shift_right, .stream = upper, .a = value}));
+      integers.push_back(p.code.record({.kind = NodeKind::shift_right, .stream = upper, .a = value}));
     else
       floats.push_back(value);
   }
@@ -127,80 +127,84 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
   for (int i = 0; i < 3; i++) floats.push_back(p.code.constant(below(2) ? 1 + below(4) : -1 - below(4)));
   integers.push_back(p.code.integer(below(4096)));
   const auto any = [&](std::vector<int>& from) { return from[below(static_cast<int>(from.size()))]; };
-  const auto two = [&](Kind kind, int a, int b) { return p.code.record({.kind = kind, .a = a, .b = b}); };
+  const auto two = [&](NodeKind kind, int a, int b) { return p.code.record({.kind = kind, .a = a, .b = b}); };
   const auto bounded = [&](int value) {
-    const int below_limit = two(Kind::least, p.code.constant(64), value);
-    return two(Kind::greatest, p.code.constant(-64), below_limit);
+    const int below_limit = two(NodeKind::least, p.code.constant(64), value);
+    return two(NodeKind::greatest, p.code.constant(-64), below_limit);
   };
-  masks.push_back(two(Kind::compare, any(floats), any(floats)));
+  masks.push_back(two(NodeKind::compare, any(floats), any(floats)));
   const int operations = below(4) == 0 ? 150 : 1 + below(40);
   for (int i = 0; i < operations; i++) {
     const int a = any(floats), b = any(floats);
     switch (below(17)) {
-      case 0: floats.push_back(bounded(two(Kind::add, a, b))); break;
-      case 1: floats.push_back(bounded(two(Kind::subtract, a, b))); break;
-      case 2: floats.push_back(bounded(two(Kind::multiply, a, b))); break;
-      case 3: floats.push_back(bounded(two(Kind::add, two(Kind::multiply, a, b), any(floats)))); break;
-      case 4: floats.push_back(bounded(two(Kind::subtract, any(floats), two(Kind::multiply, a, b)))); break;
-      case 5: floats.push_back(bounded(two(Kind::subtract, two(Kind::multiply, a, b), any(floats)))); break;
-      case 6: floats.push_back(two(below(2) ? Kind::least : Kind::greatest, a, b)); break;
-      case 7: floats.push_back(p.code.record({.kind = Kind::round, .stream = below(4), .a = a})); break;
+      case 0: floats.push_back(bounded(two(NodeKind::add, a, b))); break;
+      case 1: floats.push_back(bounded(two(NodeKind::subtract, a, b))); break;
+      case 2: floats.push_back(bounded(two(NodeKind::multiply, a, b))); break;
+      case 3: floats.push_back(bounded(two(NodeKind::add, two(NodeKind::multiply, a, b), any(floats)))); break;
+      case 4: floats.push_back(bounded(two(NodeKind::subtract, any(floats), two(NodeKind::multiply, a, b)))); break;
+      case 5: floats.push_back(bounded(two(NodeKind::subtract, two(NodeKind::multiply, a, b), any(floats)))); break;
+      case 6: floats.push_back(two(below(2) ? NodeKind::least : NodeKind::greatest, a, b)); break;
+      case 7: floats.push_back(p.code.record({.kind = NodeKind::round, .stream = below(4), .a = a})); break;
       case 8: {
         static constexpr int how[] = {equal, less, less_or_equal, unordered, not_equal, ordered};
-        masks.push_back(p.code.record({.kind = Kind::compare, .stream = how[below(6)], .a = a, .b = b}));
+        masks.push_back(p.code.record({.kind = NodeKind::compare, .stream = how[below(6)], .a = a, .b = b}));
         break;
       }
-      case 9: floats.push_back(p.code.record({.kind = Kind::choose, .a = any(masks), .b = a, .c = b})); break;
+      case 9: floats.push_back(p.code.record({.kind = NodeKind::choose, .a = any(masks), .b = a, .c = b})); break;
       case 10:
-        floats.push_back(p.code.record({.kind = Kind::choose, .a = any(masks), .b = a, .c = p.code.constant(0)}));
+        floats.push_back(p.code.record({.kind = NodeKind::choose, .a = any(masks), .b = a, .c = p.code.constant(0)}));
         break;
       case 11: {
-        static constexpr Kind how[] = {Kind::bitwise_and, Kind::bitwise_or, Kind::bitwise_xor, Kind::and_not};
+        static constexpr NodeKind how[] = {NodeKind::bitwise_and, NodeKind::bitwise_or, NodeKind::bitwise_xor,
+                                           NodeKind::and_not};
         masks.push_back(two(how[below(4)], any(masks), any(masks)));
         break;
       }
       case 12: {
-        const int sum = two(below(2) ? Kind::integer_add : Kind::integer_subtract, any(integers), any(integers));
-        static constexpr Kind how[] = {Kind::shift_left, Kind::shift_right, Kind::shift_right_sign};
+        const int sum =
+            two(below(2) ? NodeKind::integer_add : NodeKind::integer_subtract, any(integers), any(integers));
+        static constexpr NodeKind how[] = {NodeKind::shift_left, NodeKind::shift_right, NodeKind::shift_right_sign};
         const int shifted =
             p.code.record({.kind = how[below(lacks_integers ? 2 : 3)], .stream = 1 + below(3), .a = sum});
-        integers.push_back(two(Kind::bitwise_and, shifted, p.code.integer(4095)));
+        integers.push_back(two(NodeKind::bitwise_and, shifted, p.code.integer(4095)));
         break;
       }
       case 16: {
-        const int x = two(Kind::integer_subtract, any(integers), any(integers)), y = any(integers);
+        const int x = two(NodeKind::integer_subtract, any(integers), any(integers)), y = any(integers);
         static constexpr Comparison how[] = {equal, less, less_or_equal, not_equal};
-        masks.push_back(p.code.record({.kind = Kind::integer_compare,
+        masks.push_back(p.code.record({.kind = NodeKind::integer_compare,
                                        .stream = how[below(set == VectorSet::avx2 ? 2 : 4)],
                                        .a = below(2) ? x : y,
                                        .b = below(2) ? x : y}));
         if (lacks_integers) break;
-        static constexpr Kind kinds[] = {Kind::integer_multiply, Kind::integer_least, Kind::integer_greatest};
+        static constexpr NodeKind kinds[] = {NodeKind::integer_multiply, NodeKind::integer_least,
+                                             NodeKind::integer_greatest};
         const bool lacks_extremes = wide && set == VectorSet::neon;
         integers.push_back(
-            two(Kind::bitwise_and, two(kinds[below(lacks_extremes ? 1 : 3)], x, y), p.code.integer(4095)));
+            two(NodeKind::bitwise_and, two(kinds[below(lacks_extremes ? 1 : 3)], x, y), p.code.integer(4095)));
         break;
       }
       case 13: {
-        const int half = two(Kind::divide, a, p.code.constant(1 + below(5)));
-        floats.push_back(p.code.record({.kind = Kind::round, .stream = below(4), .a = half}));
+        const int half = two(NodeKind::divide, a, p.code.constant(1 + below(5)));
+        floats.push_back(p.code.record({.kind = NodeKind::round, .stream = below(4), .a = half}));
         break;
       }
       case 14: {
-        const int root = p.code.record({.kind = Kind::square_root, .a = two(Kind::greatest, a, p.code.constant(0))});
-        floats.push_back(p.code.record({.kind = Kind::round, .stream = below(4), .a = root}));
+        const int root =
+            p.code.record({.kind = NodeKind::square_root, .a = two(NodeKind::greatest, a, p.code.constant(0))});
+        floats.push_back(p.code.record({.kind = NodeKind::round, .stream = below(4), .a = root}));
         break;
       }
       default: {
         if (!lacks_integers) {
-          const int turned = p.code.record({.kind = Kind::to_integer, .a = a});
-          floats.push_back(p.code.record({.kind = Kind::to_float, .a = turned}));
+          const int turned = p.code.record({.kind = NodeKind::to_integer, .a = a});
+          floats.push_back(p.code.record({.kind = NodeKind::to_float, .a = turned}));
         }
         if (!wide && converts_bfloat16(set)) {
-          const int narrow = p.code.record({.kind = Kind::to_bfloat16, .a = any(floats)});
-          floats.push_back(p.code.record({.kind = Kind::shift_left, .stream = 16, .a = narrow}));
+          const int narrow = p.code.record({.kind = NodeKind::to_bfloat16, .a = any(floats)});
+          floats.push_back(p.code.record({.kind = NodeKind::shift_left, .stream = 16, .a = narrow}));
         }
-        if (set == VectorSet::avx512) floats.push_back(bounded(two(Kind::scale, a, p.code.constant(below(3)))));
+        if (set == VectorSet::avx512) floats.push_back(bounded(two(NodeKind::scale, a, p.code.constant(below(3)))));
       }
     }
   }
@@ -210,9 +214,9 @@ Program random_program(VectorSet set, int lane_bytes, std::mt19937& random) {
     const Format format = stored();
     p.formats.push_back(format);
     const bool integer = format == Format::bits16 || format == Format::bits8;
-    p.code.record({.kind = Kind::store, .format = format, .stream = stream, .a = any(integer ? integers : floats)});
+    p.code.record({.kind = NodeKind::store, .format = format, .stream = stream, .a = any(integer ? integers : floats)});
   }
-  for (int i = wide ? 0 : below(4); i > 0; i--) p.code.record({.kind = Kind::accumulate, .a = any(floats)});
+  for (int i = wide ? 0 : below(4); i > 0; i--) p.code.record({.kind = NodeKind::accumulate, .a = any(floats)});
   return p;
 }
 
@@ -301,13 +305,13 @@ void expect_same(const Program& p, int64_t n, std::mt19937& random) {
     std::vector<Bits<Number>> values;
     for (const Node& node : p.code.nodes) {
       Bits<Number> value = 0;
-      if (node.kind == Kind::load)
+      if (node.kind == NodeKind::load)
         value = read<Number>(before, node.stream, node.format, i);
-      else if (node.kind == Kind::scalar)
+      else if (node.kind == NodeKind::scalar)
         value = read<Number>(before, node.stream, node.format, 0) * repeated<Number>(node.format);
-      else if (node.kind == Kind::store)
+      else if (node.kind == NodeKind::store)
         write<Number>(expected, node.stream, node.format, i, values[node.a]);
-      else if (node.kind == Kind::accumulate)
+      else if (node.kind == NodeKind::accumulate)
         expected_sums[node.stream] += std::bit_cast<Number>(values[node.a]);
       else
         value = evaluate<Number>(node, values);

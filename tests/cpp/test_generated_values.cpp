@@ -59,8 +59,9 @@ void check_pairs(const char* what, Record record, Expected expected) {
   for (const VectorSet set : supported_sets()) {
     Pairs<Number> pairs;
     VectorCode code(set, sizeof(Number));
-    const int x = code.record({.kind = Kind::load, .stream = 0}), y = code.record({.kind = Kind::load, .stream = 1});
-    code.record({.kind = Kind::store, .stream = 2, .a = record(code, x, y)});
+    const int x = code.record({.kind = NodeKind::load, .stream = 0}),
+              y = code.record({.kind = NodeKind::load, .stream = 1});
+    code.record({.kind = NodeKind::store, .stream = 2, .a = record(code, x, y)});
     run(code, {pairs.x.data(), pairs.y.data(), pairs.result.data()}, static_cast<int64_t>(pairs.x.size()));
     for (size_t i = 0; i < pairs.x.size(); i++)
       if (const Number e = expected(pairs.x[i], pairs.y[i]); !same(pairs.result[i], e))
@@ -87,8 +88,8 @@ constexpr int comparisons[] = {equal, less, less_or_equal, unordered, not_equal,
 template <class Number>
 void check_comparisons() {
   const auto choice = [](VectorCode& code, int how, int a, int b) {
-    const int mask = code.record({.kind = Kind::compare, .stream = how, .a = a, .b = b});
-    return code.record({.kind = Kind::choose, .a = mask, .b = code.constant(3), .c = code.constant(4)});
+    const int mask = code.record({.kind = NodeKind::compare, .stream = how, .a = a, .b = b});
+    return code.record({.kind = NodeKind::choose, .a = mask, .b = code.constant(3), .c = code.constant(4)});
   };
   const auto result = [](bool condition) { return Number(condition ? 3 : 4); };
   for (const int how : comparisons) {
@@ -108,11 +109,11 @@ void check_comparisons() {
     check_pairs<Number>(
         "mask",
         [&](VectorCode& code, int x, int y) {
-          const int mask = code.record({.kind = Kind::compare, .stream = how, .a = x, .b = y});
-          const int chosen = code.record({.kind = Kind::choose, .a = mask, .b = x, .c = code.constant(0)});
-          const int one = code.record({.kind = Kind::bitwise_and, .a = mask, .b = code.constant(1)});
-          const int other = code.record({.kind = Kind::choose, .a = mask, .b = code.constant(0), .c = one});
-          return code.record({.kind = Kind::choose, .a = mask, .b = chosen, .c = other});
+          const int mask = code.record({.kind = NodeKind::compare, .stream = how, .a = x, .b = y});
+          const int chosen = code.record({.kind = NodeKind::choose, .a = mask, .b = x, .c = code.constant(0)});
+          const int one = code.record({.kind = NodeKind::bitwise_and, .a = mask, .b = code.constant(1)});
+          const int other = code.record({.kind = NodeKind::choose, .a = mask, .b = code.constant(0), .c = one});
+          return code.record({.kind = NodeKind::choose, .a = mask, .b = chosen, .c = other});
         },
         [&](Number x, Number y) { return holds(how, x, y) ? x : Number(0); });
   }
@@ -120,28 +121,29 @@ void check_comparisons() {
 
 template <class Number>
 void check_extremes() {
-  const auto node = [](Kind kind) {
+  const auto node = [](NodeKind kind) {
     return [kind](VectorCode& code, int x, int y) { return code.record({.kind = kind, .a = x, .b = y}); };
   };
   const auto least = [](Number x, Number y) { return x < y ? x : y; };
   const auto greatest = [](Number x, Number y) { return x > y ? x : y; };
-  check_pairs<Number>("least", node(Kind::least), least);
-  check_pairs<Number>("greatest", node(Kind::greatest), greatest);
+  check_pairs<Number>("least", node(NodeKind::least), least);
+  check_pairs<Number>("greatest", node(NodeKind::greatest), greatest);
   for (const double limit : {-1., 1.5}) {
-    const auto first = [&](Kind kind) {
+    const auto first = [&](NodeKind kind) {
       return
           [=](VectorCode& code, int x, int) { return code.record({.kind = kind, .a = code.constant(limit), .b = x}); };
     };
-    const auto second = [&](Kind kind) {
+    const auto second = [&](NodeKind kind) {
       return
           [=](VectorCode& code, int x, int) { return code.record({.kind = kind, .a = x, .b = code.constant(limit)}); };
     };
     const auto c = static_cast<Number>(limit);
-    check_pairs<Number>("least of a constant", first(Kind::least), [&](Number x, Number) { return least(c, x); });
-    check_pairs<Number>("least with a constant", second(Kind::least), [&](Number x, Number) { return least(x, c); });
-    check_pairs<Number>("greatest of a constant", first(Kind::greatest),
+    check_pairs<Number>("least of a constant", first(NodeKind::least), [&](Number x, Number) { return least(c, x); });
+    check_pairs<Number>("least with a constant", second(NodeKind::least),
+                        [&](Number x, Number) { return least(x, c); });
+    check_pairs<Number>("greatest of a constant", first(NodeKind::greatest),
                         [&](Number x, Number) { return greatest(c, x); });
-    check_pairs<Number>("greatest with a constant", second(Kind::greatest),
+    check_pairs<Number>("greatest with a constant", second(NodeKind::greatest),
                         [&](Number x, Number) { return greatest(x, c); });
   }
 }
@@ -149,25 +151,25 @@ void check_extremes() {
 // Minimum and maximum as the recorder composes them, which NEON has as instructions. Zeros differ only in their sign.
 template <class Number>
 void check_composed_extremes() {
-  for (const Kind kind : {Kind::least, Kind::greatest})
+  for (const NodeKind kind : {NodeKind::least, NodeKind::greatest})
     for (const bool propagates : {false, true})
       check_pairs<Number>(
           propagates ? "minimum or maximum with NaN" : "minimum or maximum without NaN",
           [&](VectorCode& code, int x, int y) {
             const auto is_nan = [&](int a) {
-              return code.record({.kind = Kind::compare, .stream = unordered, .a = a, .b = a});
+              return code.record({.kind = NodeKind::compare, .stream = unordered, .a = a, .b = a});
             };
             const auto choose = [&](int mask, int a, int b) {
-              return code.record({.kind = Kind::choose, .a = mask, .b = a, .c = b});
+              return code.record({.kind = NodeKind::choose, .a = mask, .b = a, .c = b});
             };
             const int extreme = code.record({.kind = kind, .a = x, .b = y});
             const int result =
                 propagates ? choose(is_nan(x), x, extreme) : choose(is_nan(x), y, choose(is_nan(y), x, extreme));
-            return code.record({.kind = Kind::add, .a = result, .b = code.constant(0)});  // -0 becomes 0
+            return code.record({.kind = NodeKind::add, .a = result, .b = code.constant(0)});  // -0 becomes 0
           },
           [&](Number x, Number y) {
             if (propagates && (x != x || y != y)) return std::numeric_limits<Number>::quiet_NaN();
-            return (kind == Kind::least ? std::fmin(x, y) : std::fmax(x, y)) + Number(0);
+            return (kind == NodeKind::least ? std::fmin(x, y) : std::fmax(x, y)) + Number(0);
           });
 }
 
@@ -180,8 +182,9 @@ void check_rounding() {
   for (const VectorSet set : supported_sets())
     for (int mode = 0; mode < 4; mode++) {
       VectorCode code(set, sizeof(Number));
-      const int x = code.record({.kind = Kind::load, .stream = 0});
-      code.record({.kind = Kind::store, .stream = 1, .a = code.record({.kind = Kind::round, .stream = mode, .a = x})});
+      const int x = code.record({.kind = NodeKind::load, .stream = 0});
+      code.record(
+          {.kind = NodeKind::store, .stream = 1, .a = code.record({.kind = NodeKind::round, .stream = mode, .a = x})});
       std::vector<Number> result(values.size());
       run(code, {values.data(), result.data()}, static_cast<int64_t>(values.size()));
       for (size_t i = 0; i < values.size(); i++) {
@@ -231,8 +234,8 @@ TEST(every_float16_is_widened_exactly) {
   for (size_t i = 0; i < halves.size(); i++) halves[i] = static_cast<uint16_t>(i);
   for (const VectorSet set : supported_sets()) {
     VectorCode code(set);
-    const int x = code.record({.kind = Kind::load, .format = Format::float16, .stream = 0});
-    code.record({.kind = Kind::store, .stream = 1, .a = x});
+    const int x = code.record({.kind = NodeKind::load, .format = Format::float16, .stream = 0});
+    code.record({.kind = NodeKind::store, .stream = 1, .a = x});
     std::vector<float> floats(halves.size());
     run(code, {halves.data(), floats.data()}, static_cast<int64_t>(halves.size()));
     for (size_t i = 0; i < halves.size(); i++) CHECK(same(floats[i], half_to_float(halves[i])));
@@ -243,12 +246,12 @@ TEST(floats_are_rounded_to_half_precision) {
   const std::vector<uint32_t> patterns = float_patterns();
   for (const VectorSet set : supported_sets()) {
     VectorCode code(set);
-    const int x = code.record({.kind = Kind::load, .stream = 0});
-    code.record({.kind = Kind::store, .format = Format::float16, .stream = 1, .a = x});
+    const int x = code.record({.kind = NodeKind::load, .stream = 0});
+    code.record({.kind = NodeKind::store, .format = Format::float16, .stream = 1, .a = x});
     const bool converts = converts_bfloat16(set);
     if (converts) {
-      const int narrow = code.record({.kind = Kind::to_bfloat16, .a = x});
-      code.record({.kind = Kind::store, .format = Format::bits16, .stream = 2, .a = narrow});
+      const int narrow = code.record({.kind = NodeKind::to_bfloat16, .a = x});
+      code.record({.kind = NodeKind::store, .format = Format::bits16, .stream = 2, .a = narrow});
     }
     std::vector<uint32_t> source = patterns;
     std::vector<uint16_t> halves(source.size()), bfloats(source.size());
@@ -276,14 +279,14 @@ TEST(products_and_conversions_of_large_int64) {
   for (const VectorSet set : supported_sets()) {
     if (set == VectorSet::avx2) continue;
     VectorCode code(set, 8);
-    const auto load = [&](int stream) { return code.record({.kind = Kind::load, .stream = stream}); };
+    const auto load = [&](int stream) { return code.record({.kind = NodeKind::load, .stream = stream}); };
     const auto store = [&](int stream, Node node) {
-      code.record({.kind = Kind::store, .stream = stream, .a = code.record(node)});
+      code.record({.kind = NodeKind::store, .stream = stream, .a = code.record(node)});
     };
     const int a = load(0), b = load(1), f = load(2);
-    store(3, {.kind = Kind::integer_multiply, .a = a, .b = b});
-    store(4, {.kind = Kind::to_float, .a = a});
-    store(5, {.kind = Kind::to_integer, .a = f});
+    store(3, {.kind = NodeKind::integer_multiply, .a = a, .b = b});
+    store(4, {.kind = NodeKind::to_float, .a = a});
+    store(5, {.kind = NodeKind::to_integer, .a = f});
     run(code, {x.data(), y.data(), floats.data(), product.data(), whole.data(), back.data()}, 63);
     for (size_t i = 0; i < 63; i++) {
       CHECK_EQUAL(static_cast<uint64_t>(product[i]), static_cast<uint64_t>(x[i]) * static_cast<uint64_t>(y[i]));
@@ -301,11 +304,11 @@ TEST(shifts_by_every_count) {
   for (const VectorSet set : supported_sets())
     for (int count = 1; count < 32; count++) {
       VectorCode code(set);
-      const int a = code.record({.kind = Kind::load, .stream = 0});
+      const int a = code.record({.kind = NodeKind::load, .stream = 0});
       int stream = 1;
-      for (const Kind kind : {Kind::shift_left, Kind::shift_right, Kind::shift_right_sign})
+      for (const NodeKind kind : {NodeKind::shift_left, NodeKind::shift_right, NodeKind::shift_right_sign})
         code.record(
-            {.kind = Kind::store, .stream = stream++, .a = code.record({.kind = kind, .stream = count, .a = a})});
+            {.kind = NodeKind::store, .stream = stream++, .a = code.record({.kind = kind, .stream = count, .a = a})});
       run(code, {x.data(), left.data(), right.data(), sign.data()}, 16);
       for (size_t i = 0; i < x.size(); i++) {
         CHECK_EQUAL(left[i], x[i] << count);
@@ -321,9 +324,9 @@ TEST(streaming_stores_write_all_elements) {
     for (const int64_t n : {0, 3, 16, 31, 64, 130}) {
       for (int i = 0; i < 160; i++) from[i] = static_cast<float>(i), to[i] = -1;
       VectorCode code(set);
-      const int x = code.record({.kind = Kind::load, .stream = 0});
-      const int doubled = code.record({.kind = Kind::add, .a = x, .b = x});
-      code.record({.kind = Kind::store, .streaming = 1, .stream = 1, .a = doubled});
+      const int x = code.record({.kind = NodeKind::load, .stream = 0});
+      const int doubled = code.record({.kind = NodeKind::add, .a = x, .b = x});
+      code.record({.kind = NodeKind::store, .streaming = 1, .stream = 1, .a = doubled});
       run(code, {from, to}, n);
       std::atomic_thread_fence(std::memory_order_seq_cst);
       for (int i = 0; i < 160; i++) CHECK_EQUAL(to[i], i < n ? 2.f * static_cast<float>(i) : -1.f);
@@ -336,10 +339,10 @@ TEST(eight_accumulators_sum_vectors_and_tails) {
   for (const VectorSet set : supported_sets())
     for (const int64_t n : {1, 2, 3, 64, 149}) {
       VectorCode code(set);
-      const int value = code.record({.kind = Kind::load, .stream = 0});
+      const int value = code.record({.kind = NodeKind::load, .stream = 0});
       for (int k = 0; k < 8; k++)  // the upper lanes of a tail's vectors are not 0
-        code.record(
-            {.kind = Kind::accumulate, .a = code.record({.kind = Kind::add, .a = value, .b = code.constant(k + 1)})});
+        code.record({.kind = NodeKind::accumulate,
+                     .a = code.record({.kind = NodeKind::add, .a = value, .b = code.constant(k + 1)})});
       alignas(64) float sums[8][16] = {};
       sums[3][0] = 100;
       run(code, {x.data()}, n, sums[0]);
@@ -356,15 +359,15 @@ TEST(eight_accumulators_sum_vectors_and_tails) {
 // Return a program that holds many values at once.
 VectorCode wide_program(VectorSet set, int values) {
   VectorCode code(set);
-  const int x = code.record({.kind = Kind::load, .stream = 0});
+  const int x = code.record({.kind = NodeKind::load, .stream = 0});
   std::vector<int> held;
   for (int i = 0; i < values; i++)
     held.push_back(code.record(
-        {.kind = Kind::square_root, .a = code.record({.kind = Kind::add, .a = x, .b = code.constant(i * i)})}));
+        {.kind = NodeKind::square_root, .a = code.record({.kind = NodeKind::add, .a = x, .b = code.constant(i * i)})}));
   int sum = held.back();
   for (int i = values - 1; i-- > 0;)
-    sum = code.record({.kind = Kind::add, .a = sum, .b = held[static_cast<size_t>(i)]});
-  code.record({.kind = Kind::store, .stream = 1, .a = sum});
+    sum = code.record({.kind = NodeKind::add, .a = sum, .b = held[static_cast<size_t>(i)]});
+  code.record({.kind = NodeKind::store, .stream = 1, .a = sum});
   return code;
 }
 
@@ -379,10 +382,10 @@ TEST(values_beyond_the_registers_are_spilled) {
 
 TEST(neon_code_with_too_many_constants_is_empty) {
   VectorCode code(VectorSet::neon);
-  int sum = code.record({.kind = Kind::load, .stream = 0});
+  int sum = code.record({.kind = NodeKind::load, .stream = 0});
   for (int i = 0; i < 5000; i++)
-    sum = code.record({.kind = Kind::multiply, .a = sum, .b = code.constant(1.1 + i / 4096.)});
-  code.record({.kind = Kind::store, .stream = 1, .a = sum});
+    sum = code.record({.kind = NodeKind::multiply, .a = sum, .b = code.constant(1.1 + i / 4096.)});
+  code.record({.kind = NodeKind::store, .stream = 1, .a = sum});
   CHECK(generate(code).empty());
   CHECK(CodeMemory::make({}) == nullptr);
 }

@@ -18,7 +18,7 @@ double dot(const Array& a, const Array& b) {
 
 // Check that <gradient(incoming), x> = <incoming, forward(x)>, which holds for all x and incoming if the gradient of a
 // linear operation is right.
-void check_adjoint(const char* forward, const char* gradient, const Dims& dims, const Attributes& attributes) {
+void check_adjoint(Kind forward, Kind gradient, const Dims& dims, const Attributes& attributes) {
   for (DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::int32}) {
     const Array x = numbers(dtype, dims, 3);
     std::vector<double> shape(dims.begin(), dims.end());

@@ -31,7 +31,10 @@ struct SumPlan : PoolingPlan {
   std::vector<double> factors;  // contribution of axis 3 to the factors, indexed by position
   SumPlan(const Lowering& lowering, const Dims& source, const Dims& result)
       : PoolingPlan(lowering, source, result),
-        mean(lowering.operation().is({"avg_pooling2d", "avg_pooling4d"}) ? Mean::yes : Mean::no),
+        mean(lowering.operation().is(
+                 {"avg_pooling2d", "avg_pooling2d_gradient", "avg_pooling4d", "avg_pooling4d_gradient"})
+                 ? Mean::yes
+                 : Mean::no),
         factors(position_factors(*this, mean)) {}
 };
 
