@@ -8,6 +8,8 @@
 
 #include <numbers>
 
+#include "core/kind_table.h"
+
 namespace mpsgraph::metal {
 
 Parts parts_of(const Lowering& l, MPSGraphTensor* tensor) {

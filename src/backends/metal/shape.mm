@@ -102,7 +102,7 @@ GraphTensors lower_reverse(Lowering& l) {
 }  // namespace
 
 const Lowerings shape_lowerings("shape", [] {
-  for (const char* kind : {"reshape", "expand_dims", "squeeze", "flatten2d"}) define_lowering(kind, lower_reshape);
+  for (const Kind kind : Kinds{"reshape", "expand_dims", "squeeze", "flatten2d"}) define_lowering(kind, lower_reshape);
   define_lowering("transpose", lower_transpose);
   define_lowering("broadcast_to", lower_broadcast_to);
   define_lowering("concat", lower_concat);
