@@ -21,7 +21,8 @@ _LONGEST = 160
 _PLAIN = (
     (r"\btyping\.SupportsInt \| typing\.SupportsIndex\b", "int"),
     (r"\btyping\.SupportsFloat \| typing\.SupportsIndex\b", "float"),
-    (r"\btyping\.Supports(Int|Float)\b", lambda match: match[1].lower()),
+    (r"\btyping\.SupportsInt\b", "int"),
+    (r"\btyping\.SupportsFloat\b", "float"),
     (r"\btyping\.Any\b", "object"),
     (r"\b(mpsgraph\._core|collections\.abc|typing|numpy)\.", ""),
 )

@@ -3,9 +3,10 @@
 //
 //   [SharedEvent.wait] takes (value: int, timeout: float | None = None), got ('two')
 //
-// Each function that Class and Module define is wrapped in a CheckedFunction, which passes calls on. Functions note when
-// their body runs (Entered). A TypeError without a note therefore means that pybind11 has refused the arguments, and
-// the wrapper raises an error of ours instead, with the signature from the stub (python/mpsgraph/_native_arguments.py).
+// Each function that Class and Module define is wrapped in a CheckedFunction, which passes calls on. The body of each
+// function counts its calls (Entered). A TypeError without such a count therefore means that pybind11 has refused the
+// arguments, and the wrapper raises a typed error instead. The error shows the signature from the stub
+// (python/mpsgraph/_native_arguments.py).
 #include "bindings/bindings.h"
 
 #include <structmember.h>

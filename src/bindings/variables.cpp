@@ -7,8 +7,7 @@ using namespace runtime;
 
 void define_variable_access(DeviceGraphClass& graph) {
   graph
-      .def("variable_value", &DeviceGraph::variable_value, py::arg("variable").none(false),
-           Released(),
+      .def("variable_value", &DeviceGraph::variable_value, py::arg("variable").none(false), Released(),
            "Return a copy of a variable's value, after all work that was committed to the device's default "
            "queue.")
       .def(

@@ -148,8 +148,8 @@ Tensor* lookup_of_product(Site& s) {
   return lookup_like(s, s[x], s.b().matmul(table_of(s[x]), s[y]), indices_of(s[x]));
 }
 
-// Applies only if a matmul precedes the addition, because the two are then fused. After any other operation the addition
-// would be another pass over memory.
+// Applies only if a matmul precedes the addition, because the two are then fused. After any other operation, the
+// addition would be another pass over memory.
 bool adds_bias_to_lookup(const Site& s) {
   if (!looks_up(s[x]) || s[x]->type != s.type()) return false;
   const Tensor *table = table_of(s[x]), *indices = indices_of(s[x]);

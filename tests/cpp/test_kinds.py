@@ -23,7 +23,7 @@ USES = {
 @pytest.mark.skipif("MPSGRAPH_BUILD_DIR" not in os.environ, reason="requires the C++ tests, run `make test-cpp`")
 def test_misspelt_kind_does_not_compile(tmp_path):
     cache = (ROOT / os.environ["MPSGRAPH_BUILD_DIR"] / "CMakeCache.txt").read_text()
-    compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, re.MULTILINE)[1]
+    (compiler,) = re.findall(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, re.MULTILINE)
     source = tmp_path / "uses.cpp"
     lines = [
         '#include "core/definition.h"',

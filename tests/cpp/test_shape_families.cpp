@@ -374,7 +374,8 @@ TEST(shape_operation_gradients_have_right_types) {
         {"pad", {{"left", Ints{1, 2}}, {"right", Ints{0, 3}}, {"value", 3.0}}},
         {"tile", {{"multiplier", Ints{2, 3}}}},
     };
-    for (const auto& [kind, attributes] : unary) f.differentiate(f.graph.add(kind_named(kind), {x}, attributes), {x}, 2);
+    for (const auto& [kind, attributes] : unary)
+      f.differentiate(f.graph.add(kind_named(kind), {x}, attributes), {x}, 2);
     f.differentiate(f.graph.add("reshape", {x, f.b.ints({-1, 2})}), {x}, 2);
     f.differentiate(f.graph.add("gather", {x, i}, {{"axis", int64_t{1}}}), {x}, 2);
     for (bool interleave : {false, true})

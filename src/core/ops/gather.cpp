@@ -156,7 +156,8 @@ std::vector<TensorType> infer_gather_along_axis_unvalued(const InferContext& con
   return {{context.dtype(0), gathered_along_axis(context, context.shape(0), 1, {})}};
 }
 
-// The derivative of a gather: an operation of kind `scatter` adds the incoming gradient at the positions that were read.
+// The derivative of a gather: an operation of kind `scatter` adds the incoming gradient at the positions that were
+// read.
 Gradient scattered(Kind scatter) {
   return [scatter](GradientContext& g) {
     if (!g.needs(0)) return;
