@@ -491,7 +491,7 @@ Args:
       "unknown element.");
   module.def("definitions", &definitions, "Return the definition of every kind of operation.");
   module.def(
-      "definition", [](const std::string& kind) { return describe(definition_of(kind)); }, py::arg("kind"),
+      "definition", [](const std::string& kind) { return describe(definition_of(kind_named(kind))); }, py::arg("kind"),
       "Return the definition of a kind of operation.");
   module.def("documented_kinds", &documented_kinds, "Return the kinds of operations that have a documentation text.");
 }

@@ -30,9 +30,7 @@ bool is_plain_elementwise(const Operation& operation) {
 }
 
 bool is_expensive(const Operation& operation) {
-  static constexpr std::string_view kinds[] = {"exponent", "logarithm", "tanh", "erf",     "sigmoid",
-                                               "power",    "sin",       "cos",  "division"};
-  return std::ranges::any_of(kinds, [&](std::string_view kind) { return operation.is(kind); });
+  return operation.is({"exponent", "logarithm", "tanh", "erf", "sigmoid", "power", "sin", "cos", "division"});
 }
 
 size_t memory_of(const Tensor* tensor) {
@@ -115,8 +113,7 @@ class Recomputation {
 
   // Whether a value is used by an operation at or after the user, so that it stays in memory until then.
   bool stays(const Tensor* value, const Operation& user) const {
-    if (value->operation->is("variable") || value->operation->is("placeholder") || value->operation->is("constant"))
-      return true;
+    if (value->operation->is({"variable", "placeholder", "constant"})) return true;
     return std::ranges::any_of(users_.of(value), [&](const Operation* other) {
       return !other || (positions_[other->id] >= 0 && positions_[other->id] >= positions_[user.id]);
     });
