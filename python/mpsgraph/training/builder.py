@@ -17,7 +17,7 @@ import numpy as np
 
 from .._core import CompilationDescriptor, Device, DeviceGraph, Executable, Operation, Tensor, float32
 from .._display import shown
-from .._tracking import Snapshot, building
+from .._tracking import Snapshot, building, changes
 from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from ..model import Model
@@ -158,27 +158,31 @@ class StepBuilder:
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
-    def step_for(self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any) -> tuple[Executable | Prepared, Built]:
+    def step_for(
+        self, shapes: tuple[Any, ...], x: Any, y: Any, weights: Any, check_finite: bool
+    ) -> tuple[Executable | Prepared, Built]:
         """Return the executable of a step for the shapes of a batch, and the operations built for the step.
 
         If the shapes equal those of the last step, its executable is reused directly; otherwise the graph's cache is
-        searched for one.
+        searched for one. This function runs in every step, so it reads attributes instead of calling properties.
         """
-        state, settings = self.state, self.settings
-        self.follow_settings()
-        applying = state.applies_next
-        key = shapes, state.device, applying, settings.check_finite
+        state, changed = self.state, self.changed
+        known, every = changed.known, state.accumulation
+        if known is not None and (changes.latest != changed.seen or known.altered_in_place()):
+            self.follow_settings()
+        applying = every == 1 or (state.steps.made + 1) % every == 0
+        key = shapes, state.device, applying, check_finite
         last = self.program.last_step
-        if last is None or last.key != key:
+        if last is None or last[0] != key:
             self.sizes.notice(shapes, self.runner())
             batch = checked_batch(x, y, weights)
             with self.undone_by_errors():
                 built, arrays = self.built_for(batch), batch.arrays()
                 feeds = {m.rate: (m.rate.dtype, tuple(m.rate.shape or ())) for m in built.minimized}
                 feeds |= {t: (t.dtype, a.shape) for t, a in zip(built.placeholders, arrays, strict=True)}
-                last = LastStep(key, self._compiled(feeds, built, applying, settings.check_finite), built)
+                last = LastStep(key, self._compiled(feeds, built, applying, check_finite), built)
                 self.program.last_step = last
-        return last.executable, last.built
+        return last[1], last[2]
 
     def steps_for(self, batch: Batch) -> list[tuple[Executable, Built]]:
         """Return the executables of the steps for a batch: with gradient accumulation, with and without an update."""
@@ -187,7 +191,7 @@ class StepBuilder:
         try:
             for number in {made, made - made % every + every - 1}:
                 steps.made = number
-                executable, built = self.step_for(batch.shapes(), *batch.parts)
+                executable, built = self.step_for(batch.shapes(), *batch.parts, self.settings.check_finite)
                 assert isinstance(executable, Executable)
                 found.append((executable, built))
         finally:
@@ -212,7 +216,8 @@ class StepBuilder:
 
         Changed rates are stored in a new array, because earlier steps may still read the old one.
         """
-        update, program = self.state.updates, self.program
+        state, program = self.state, self.program
+        update = state.steps.made // state.accumulation
         rates = [rate(update) for m in built.minimized for rate in m.optimizer.rates()]
         if program.rates is None or program.rates[0] != rates:
             for rate in rates:
@@ -493,7 +498,7 @@ class StepBuilder:
 
     def remember_predictor(self, inputs: np.ndarray, placeholder: Tensor, output: Tensor, batch_size: int) -> None:
         """Keep the executable for a single array of inputs."""
-        if self.engine is not None or self.state.averages_are_in_place or len(inputs) > batch_size:
+        if self.engine is not None or self.state.average_blocks > 0 or len(inputs) > batch_size:
             return
         predictors = self.program.predictors
         if len(predictors) >= _PREDICTORS:

@@ -54,7 +54,8 @@ class ChangedSettings:
         self.previous: list[PreviousProgram] = []
         self.signature: list[Any] | None = None
         self.rebuilds = 0
-        self._seen = 0  # Number of the latest change that has been compared.
+        self.seen = 0
+        """Number of the latest change that has been compared."""
         self._parts: WeakSet[Module] = WeakSet()  # Parts of the model that are built in its graph.
         self._irrelevant: set[tuple[int, str]] = set()  # Changed settings on which no operation depends.
         self._irrelevant_owners: list[Snapshot] = []  # Keeps the objects of these settings alive.
@@ -63,7 +64,7 @@ class ChangedSettings:
     def may_have_changed(self) -> bool:
         """Whether a setting may have changed since the last comparison. Reading this attribute is fast."""
         known = self.known
-        return known is not None and (changes.latest != self._seen or known.altered_in_place())
+        return known is not None and (changes.latest != self.seen or known.altered_in_place())
 
     def snapshot(self, settings: Settings, optimizers: Iterable[Optimizer]) -> Snapshot:
         """Return the current settings of a trainer and of the optimizers of its steps."""
@@ -83,7 +84,7 @@ class ChangedSettings:
     def record(self, settings: Settings, optimizers: Iterable[Optimizer], graph: Graph) -> None:
         """Record the current settings as those for which the operations were built."""
         self._follow_parts(settings.model, graph)
-        self._seen = changes.latest
+        self.seen = changes.latest
         self.known = self.snapshot(settings, optimizers)
 
     def compare(
@@ -98,7 +99,7 @@ class ChangedSettings:
 
     def compared(self, latest: int) -> None:
         """Note that the operations now match the settings as they were at a change."""
-        self._seen = latest
+        self.seen = latest
 
     def _follow_parts(self, model: Module | Model, graph: Graph) -> None:
         if isinstance(model, Module):

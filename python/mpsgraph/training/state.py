@@ -106,7 +106,8 @@ class TrainingState:
         self.resumed: dict[str, Any] = {}
         """State of the fit in a loaded checkpoint, until the next fit starts."""
 
-        self._average_blocks = 0  # Number of nested blocks in which the averages replace the weights.
+        self.average_blocks = 0
+        """Number of nested blocks in which the moving averages replace the weights."""
         self._save_instead = save_instead
 
     @property
@@ -270,7 +271,7 @@ class TrainingState:
             raise GraphError(absent)
         self.steps.wait()
         weights = list(self.averages)
-        self._average_blocks += 1
+        self.average_blocks += 1
         try:
             found = self.values([*weights, *self.averages.values()])
             own = dict(zip(weights, found, strict=False))
@@ -282,7 +283,7 @@ class TrainingState:
             finally:
                 self.set_values(own)
         finally:
-            self._average_blocks -= 1
+            self.average_blocks -= 1
         if changed := [v.name for v, value in now.items() if value.tobytes() != means[v].tobytes()]:
             raise GraphError(
                 "weights that are set within averaged_weights() are lost at its end, got new values of "
@@ -291,16 +292,11 @@ class TrainingState:
 
     def require_own_weights(self, method: str) -> None:
         """Raise GraphError within a block of `averages_in_place`, where changes of the state would be lost."""
-        if self._average_blocks:
+        if self.average_blocks:
             raise GraphError(
                 f"{method} cannot be used within averaged_weights(), where the averages replace the weights that are "
                 f"trained: call it outside of the block{self._save_instead}"
             )
-
-    @property
-    def averages_are_in_place(self) -> bool:
-        """Whether the moving averages currently replace the weights."""
-        return self._average_blocks > 0
 
     def average_values(self) -> dict[str, np.ndarray]:
         """Return copies of the moving averages, keyed by the path of the weight; empty if there are none."""

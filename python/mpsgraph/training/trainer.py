@@ -396,8 +396,9 @@ class Trainer(Tracked):
             arrays, shapes = batch.arrays(), batch.shapes()
             x, y, sample_weight = batch.parts
         state.steps.make_room(state.accumulation)
-        state.require_own_weights("Trainer.train_step")
-        executable, built = builder.step_for(shapes, x, y, sample_weight)
+        if state.average_blocks:
+            state.require_own_weights("Trainer.train_step")
+        executable, built = builder.step_for(shapes, x, y, sample_weight, self.check_finite)
         result = StepResult(executable.run_async((*builder.rates(built), *arrays)), built.names)
         if self.check_finite:
             result.wait()
