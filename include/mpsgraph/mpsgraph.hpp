@@ -16,6 +16,7 @@
 #include "mpsgraph/core/errors.h"
 #include "mpsgraph/core/gradients.h"
 #include "mpsgraph/core/graph.h"
+#include "mpsgraph/core/kind.h"
 #include "mpsgraph/core/limits.h"
 #include "mpsgraph/core/text.h"
 #include "mpsgraph/core/types.h"
