@@ -72,12 +72,13 @@ def fitted(
         trainer.save(path)
         steps -= save_at
     trainer.fit(x, y, iterations=steps, batch_size=batch, progress=False)
+    partnership = trainer.state.partnership
     return {
         "losses": list(trainer.history.loss),
         "history": trainer.history.steps,
         "weights": trainer.weights(),
         "step": trainer.step,
-        "buckets": len([s for s, _ in trainer._partnership._slots if "bucket" in s]) if trainer._partnership else 0,
+        "buckets": len([s for s, _ in partnership._slots if "bucket" in s]) if partnership else 0,
         "evaluated": trainer.evaluate(x, y),
         "explained": mg.distributed.explain(trainer),
     }
@@ -217,7 +218,7 @@ def masks():
     trainer = Watched(model, distributed=True, device="cpu", seed=4)
     x = np.ones((2, 16), np.float32)
     trainer.train_step(x).wait()
-    for state in trainer._random_states:
+    for state in trainer.state.random_states:
         seen.append(trainer.graph.variable_value(state).tolist())
     return seen
 
