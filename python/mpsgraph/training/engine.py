@@ -47,7 +47,7 @@ class DeviceArray:
         return self.shape[0]
 
     def copy(self) -> DeviceArray:
-        """Return this array, which nobody changes."""
+        """Return this array, which never changes."""
         return self
 
 
