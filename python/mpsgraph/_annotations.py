@@ -20,13 +20,17 @@ def show_plain_types(function: Callable[..., Any]) -> None:
 
     The contract is built from the original annotations, which `annotations_of` returns. Operations have no aliases.
     """
-    given = function.__annotations__
     if function.__module__.startswith("mpsgraph.ops."):
         return
+    given = function.__annotations__
     plain = {name: _plain(text) if isinstance(text, str) else text for name, text in given.items()}
-    if plain != given:
-        function.__annotations__ = plain
-        vars(function)["_contract"] = given
+    if plain == given:
+        return
+    vars(function)["_contract"] = given
+    inner: Callable[..., Any] | None = function
+    while inner is not None:  # inspect.signature shows the annotations of the innermost function.
+        inner.__annotations__ = plain
+        inner = getattr(inner, "__wrapped__", None)
 
 
 def _plain(text: str) -> str:

@@ -2156,7 +2156,7 @@ class NNOptimizer:
     def learning_rate(self) -> float:
         ...
     @learning_rate.setter
-    def learning_rate(self, arg1: typing.SupportsFloat | typing.SupportsIndex) -> None:
+    def learning_rate(self, arg0: typing.SupportsFloat | typing.SupportsIndex) -> None:
         ...
     @property
     def moments(self) -> list[str]:
@@ -2165,7 +2165,7 @@ class NNOptimizer:
     def time_step(self) -> int:
         ...
     @time_step.setter
-    def time_step(self, arg1: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def time_step(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class NNSGD(NNOptimizer):
     def __init__(self, learning_rate: typing.SupportsFloat | typing.SupportsIndex, momentum_scale: typing.SupportsFloat | typing.SupportsIndex, use_nesterov_momentum: bool, gradient_rescale: typing.SupportsFloat | typing.SupportsIndex, gradient_clip: tuple[typing.SupportsFloat | typing.SupportsIndex, typing.SupportsFloat | typing.SupportsIndex] | None, regularization_type: str, regularization_scale: typing.SupportsFloat | typing.SupportsIndex) -> None:
@@ -2260,7 +2260,7 @@ class ImageNode:
         Storage format of the image: "none" (the graph's format), "float16", or "float32".
         """
     @format.setter
-    def format(self, arg1: str) -> None:
+    def format(self, arg0: str) -> None:
         ...
 class StateNode:
     """
@@ -2336,7 +2336,7 @@ class FilterNode:
     def padding_policy(self) -> str:
         ...
     @padding_policy.setter
-    def padding_policy(self, arg1: typing.Any) -> None:
+    def padding_policy(self, arg0: typing.Any) -> None:
         ...
     @property
     def result_image(self) -> ImageNode:
@@ -2352,7 +2352,7 @@ class FilterNode:
         The state that the filter reads; None if it reads no state.
         """
     @source_state.setter
-    def source_state(self, arg1: StateNode) -> None:
+    def source_state(self, arg0: StateNode) -> None:
         ...
     @property
     def sources(self) -> list[ImageNode]:
@@ -2635,7 +2635,7 @@ class RecurrentInferenceLayer:
         How the directions of a bidirectional layer are combined: 0 for none, 1 for add, 2 for concatenate.
         """
     @combine_mode.setter
-    def combine_mode(self, arg1: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def combine_mode(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
     @property
     def compiled(self) -> int:
@@ -2749,7 +2749,7 @@ def exit_limits() -> None:
     """
 def expanded(graph: Graph, feeds: dict[Tensor, tuple[typing.Any, ...]], targets: collections.abc.Sequence[Tensor], target_operations: collections.abc.Sequence[Operation] = (), *, keep_attention: bool = False) -> dict[str, typing.Any]:
     """
-    Extract the operations that targets depend on into a new graph with static shapes and without composite operations, except half-precision attention without a mask if keep_attention. `feeds` are placeholders with (dtype, shape). Return the graph, its feeds, targets, and variables, and source_variables, the matching variables of the original graph. Raises UnsupportedError if shapes depend on values.
+    Extract the operations that targets depend on into a new graph with static shapes and without composite operations, except softmax cross-entropy and, if keep_attention, half-precision attention without a mask. `feeds` are placeholders with (dtype, shape). Return the graph, its feeds, targets, and variables, and source_variables, the matching variables of the original graph. Raises UnsupportedError if shapes depend on values.
     """
 def from_dlpack(array: typing.Any) -> NDArray:
     """

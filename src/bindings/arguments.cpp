@@ -4,7 +4,7 @@
 //   [SharedEvent.wait] takes (value: int, timeout: float | None = None), got ('two')
 //
 // Each function that Class and Module define is wrapped in a CheckedFunction, which passes calls on. The body of each
-// function counts its calls (Entered). A TypeError without such a count therefore means that pybind11 has refused the
+// function marks its call (Entered). A TypeError without such a mark therefore means that pybind11 has refused the
 // arguments, and the wrapper raises a typed error instead. The error shows the signature from the stub
 // (python/mpsgraph/_native_arguments.py).
 #include "bindings/bindings.h"
@@ -40,9 +40,14 @@ void refuse(const CheckedFunction& checked, PyObject* const* arguments, size_t c
 
 PyObject* call_checked(PyObject* self, PyObject* const* arguments, size_t count, PyObject* names) {
   const auto& checked = *reinterpret_cast<CheckedFunction*>(self);
-  const uint64_t before = Entered::count;
-  PyObject* result = PyObject_Vectorcall(checked.function, arguments, count, names);
-  if (!result && Entered::count == before && PyErr_ExceptionMatches(PyExc_TypeError))
+  bool entered;
+  PyObject* result;
+  {
+    Call call(PyThreadState_Get());
+    result = PyObject_Vectorcall(checked.function, arguments, count, names);
+    entered = call.entered;
+  }
+  if (!result && !entered && PyErr_ExceptionMatches(PyExc_TypeError))
     refuse(checked, arguments, static_cast<size_t>(PyVectorcall_NARGS(count)), names);
   return result;
 }

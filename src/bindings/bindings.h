@@ -45,10 +45,30 @@ const T& shared_extra(const T& extra) {
 }
 inline const char* shared_extra(const char* text) { return text; }
 
-// Counts the calls whose arguments have been accepted (arguments.cpp). Must be the first guard of each call.
+// A call of a bound function, while it is in progress. All calls form a list, the newest first, which the GIL protects.
+struct Call {
+  explicit Call(PyThreadState* thread) : thread(thread), older(newest) {
+    if (older) older->newer = this;
+    newest = this;
+  }
+  ~Call() {
+    (newer ? newer->older : newest) = older;
+    if (older) older->newer = newer;
+  }
+  Call(const Call&) = delete;
+
+  PyThreadState* const thread;
+  Call *older, *newer = nullptr;
+  bool entered = false;  // whether the arguments have been accepted
+  static inline Call* newest = nullptr;
+};
+// Marks the newest call of this thread as entered (arguments.cpp). Must be the first guard of each call.
 struct Entered {
-  Entered() { ++count; }
-  static inline uint64_t count = 0;
+  Entered() {
+    Call* call = Call::newest;
+    for (const PyThreadState* thread = PyThreadState_Get(); call && call->thread != thread;) call = call->older;
+    if (call) call->entered = true;
+  }
 };
 class WithoutGil;
 using Released = py::call_guard<Entered, WithoutGil>;  // runs a function without the GIL

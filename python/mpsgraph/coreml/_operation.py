@@ -8,7 +8,7 @@ are never silently ignored: the import fails if the function has not read all of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,34 +18,14 @@ from ..errors import GraphError, UnsupportedError
 from ..interchange.data_dependent import DataDependent
 from ..interchange.node_view import SizedNode
 from ..interchange.registry import Registry
+from ._importer import CoreMLImporter, Value
 from ._values import Fixed
 from ._wire import Message
 
-if TYPE_CHECKING:
-    from .program import CoreMLImporter
-
-Value: TypeAlias = "Tensor | Fixed | TensorList | State"
 Results: TypeAlias = "Value | Sequence[Value]"
 Function: TypeAlias = "Callable[[Call], Results]"
 mil: Registry[Function] = Registry("MIL operation")
 _REQUIRED: Any = object()
-
-
-class TensorList:
-    """A MIL list, represented by a tensor that stacks its elements along the first axis.
-
-    The list itself exists only while the graph is being built.
-    """
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-
-class State:
-    """A state of a program, represented by a variable."""
-
-    def __init__(self, variable: Tensor) -> None:
-        self.variable = variable
 
 
 def known_operations() -> list[str]:

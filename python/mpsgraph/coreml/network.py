@@ -16,11 +16,11 @@ from .._core import Tensor, float32, int32, int64
 from ..errors import GraphError, ShapeError, UnsupportedError
 from ..interchange.custom_operators import Operators, called
 from ..interchange.data_dependent import Trainable
+from ._importer import CoreMLImporter
 from ._values import Values
 from ._wire import Message
 from .interface import labels_of
 from .layers import Layer, layer
-from .program import CoreMLImporter
 
 
 class Network(CoreMLImporter):

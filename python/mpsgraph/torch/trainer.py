@@ -227,7 +227,8 @@ class Trainer:
             inputs: PyTorch tensor, or a tuple of the tensors that the module takes. They must not change until the step
                 is done.
             *labels: PyTorch tensors that the loss function takes after the outputs. These must not change until the
-            step is done, either.
+                step is done, either.
+            copy: Whether to copy the tensors, so that they may change at once. Defaults to False.
 
         Returns:
             A StepResult; float(result) waits for the loss.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,12 +17,10 @@ from ...errors import GraphError
 from ...interchange.data_dependent import DataDependent
 from ...interchange.node_view import SizedNode
 from ...interchange.registry import Registry
-from .._operation import Call, Value, mil
+from .._importer import CoreMLImporter, Value
+from .._operation import Call, mil
 from .._values import Fixed
 from .._wire import Message
-
-if TYPE_CHECKING:
-    from ..program import CoreMLImporter
 
 Function: TypeAlias = "Callable[[Layer], Tensor | Sequence[Tensor]]"
 layer: Registry[Function] = Registry("kind of layer")

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from ..._core import Tensor, bool_
 from ...errors import GraphError
 from ...interchange.data_dependent import DataDependent
-from .._operation import Call, Results, TensorList, Value, mil
+from .._importer import TensorList, Value
+from .._operation import Call, Results, mil
 
 
 @mil("cond")

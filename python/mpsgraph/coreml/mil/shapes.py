@@ -8,7 +8,8 @@ from ..._core import Tensor, int32
 from ...errors import ShapeError
 from ...interchange.data_dependent import DataDependent
 from ...interchange.renames import options
-from .._operation import Call, Results, TensorList, mil
+from .._importer import TensorList
+from .._operation import Call, Results, mil
 
 
 @mil("shape")

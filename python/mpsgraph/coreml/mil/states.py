@@ -6,7 +6,8 @@ these writes.
 
 from __future__ import annotations
 
-from .._operation import Call, Results, State, mil
+from .._importer import State
+from .._operation import Call, Results, mil
 
 
 def _state(call: Call) -> State:

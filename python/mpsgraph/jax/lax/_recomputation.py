@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from jax.lax import optimization_barrier
 
 from ..._core import Operation, Tensor, definitions
 
-if TYPE_CHECKING:
-    from ._table import Trace
-
 Value: TypeAlias = Any
+
+
+class Trace(Protocol):
+    """The part of a Trace that recomputing needs."""
+
+    def value(self, tensor: Tensor) -> Value:
+        """Return the current value of a tensor."""
+
+    def lowered(self, operation: Operation, operands: Sequence[Value]) -> Value:
+        """Return the results of an operation's lowering for the given operands."""
+
+
 _ELEMENTWISE = {entry["name"] for entry in definitions() if entry["elementwise"]}
 _EXPENSIVE = ("tanh", "erf", "exponent", "logarithm", "sigmoid", "power", "sin", "cos")
 
