@@ -328,3 +328,10 @@ def test_wrong_einsum_equations_raise(equation: Any, error: type[Exception], mes
 
 def test_diagonal_outside_a_bool_matrix_is_empty():
     assert mnp.linalg.diagonal(mnp.asarray([[True]]), offset=1).shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_sign_of_complex_zeros_has_no_signs(dtype):
+    zeros = np.array([0j, complex(-0.0, 0.0), complex(0.0, -0.0), complex(-0.0, -0.0)], dtype)
+    found = np.asarray(mnp.sign(mnp.asarray(zeros)))
+    assert not found.any() and not np.signbit(found.real).any() and not np.signbit(found.imag).any()

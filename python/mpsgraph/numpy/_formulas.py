@@ -82,10 +82,13 @@ def sinc(g: Graph, x: Tensor) -> Tensor:
 
 
 def sign_of_complex(g: Graph, x: Tensor) -> Tensor:
-    """Compute x / |x|. The result is 0 where x is 0."""
+    """Compute x / |x|. The result is 0 where x is 0, without the signs of its parts."""
     size = g.absolute(x)
-    safe = g.select(g.equal(size, 0.0), g.constant(1.0, (), size.dtype), size)
-    return g.complex_tensor(g.real_part(x) / safe, g.imaginary_part(x) / safe)
+    is_zero = g.equal(size, 0.0)
+    safe = g.select(is_zero, g.constant(1.0, (), size.dtype), size)
+    zero = g.constant(0.0, (), size.dtype)
+    parts = [g.select(is_zero, zero, part / safe) for part in (g.real_part(x), g.imaginary_part(x))]
+    return g.complex_tensor(*parts)
 
 
 def cbrt(g: Graph, x: Tensor) -> Tensor:
