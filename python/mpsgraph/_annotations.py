@@ -26,9 +26,9 @@ def show_plain_types(function: Callable[..., Any]) -> None:
     plain = {name: _plain(text) if isinstance(text, str) else text for name, text in given.items()}
     if plain == given:
         return
-    vars(function)["_contract"] = given
     inner: Callable[..., Any] | None = function
     while inner is not None:  # inspect.signature shows the annotations of the innermost function.
+        vars(inner).setdefault("_contract", inner.__annotations__)
         inner.__annotations__ = plain
         inner = getattr(inner, "__wrapped__", None)
 
