@@ -87,8 +87,8 @@ def sign_of_complex(g: Graph, x: Tensor) -> Tensor:
     is_zero = g.equal(size, 0.0)
     safe = g.select(is_zero, g.constant(1.0, (), size.dtype), size)
     zero = g.constant(0.0, (), size.dtype)
-    parts = [g.select(is_zero, zero, part / safe) for part in (g.real_part(x), g.imaginary_part(x))]
-    return g.complex_tensor(*parts)
+    real, imaginary = (g.select(is_zero, zero, part / safe) for part in (g.real_part(x), g.imaginary_part(x)))
+    return g.complex_tensor(real, imaginary)
 
 
 def cbrt(g: Graph, x: Tensor) -> Tensor:
