@@ -1,6 +1,6 @@
 """Training steps of GPT-2 and ResNet-50 in bfloat16 on one GPU: mg.jax.Engine, plain JAX, and compiled PyTorch.
 
-    python bench/xla_training.py                      all sides, each in a process of its own
+    python bench/xla_training.py                      all sides, in separate processes
     python bench/xla_training.py --only "GPT-2 ours"  one side
     python bench/xla_training.py --small              small networks, for a trial without a GPU
 

@@ -22,7 +22,7 @@ def _attended(step: Step, query: Value, key: Value, value: Value) -> tuple[Value
     """
 
     def attention(*operands: Value) -> Value:
-        swapped = (jnp.swapaxes(operand, 1, 2) for operand in operands)  # JAX has the heads behind the positions.
+        swapped = (jnp.swapaxes(operand, 1, 2) for operand in operands)  # In JAX, the heads follow the positions.
         result = jax.nn.dot_product_attention(
             *swapped, scale=step["scale"], is_causal=step["causal"], implementation=step.trace.attention
         )
