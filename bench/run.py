@@ -43,6 +43,7 @@ BENCHMARKS = (
     "memory",
     "checkpointing",
     "growth",
+    "placement",
     "compile_time",
     "overhead",
     "branches",

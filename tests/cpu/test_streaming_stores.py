@@ -48,3 +48,35 @@ def test_slice_and_broadcast_with_streaming_stores_match_numpy(start):
     np.testing.assert_array_equal(y, x[:, start : start + 7680])
     y = run(lambda g, x: g.broadcast_to(x, (900, 7680)), x[:1, start : start + 7680])
     np.testing.assert_array_equal(y, np.broadcast_to(x[:1, start : start + 7680], (900, 7680)))
+
+
+def placed(values, offset):
+    """Return a copy that begins `offset` bytes after a multiple of 4,096."""
+    memory = np.zeros(values.nbytes + 4096 + offset, np.uint8)
+    begin = -memory.ctypes.data % 4096 + offset
+    copy = memory[begin : begin + values.nbytes].view(values.dtype).reshape(values.shape)
+    copy[:] = values
+    return copy
+
+
+@pytest.mark.parametrize("offsets", [(0, 0, 0), (0, 64, 64), (64, 64, 128), (16, 2112, 512), (0, 16, 64)])
+@pytest.mark.parametrize("results", [1, 2])
+@pytest.mark.parametrize("odd", [0, 5])
+def test_fused_results_at_any_offset_match_results_of_small_pieces(offsets, results, odd):
+    """Where results lie decides whether they are stored directly, or from blocks in the cache."""
+    x = placed(normal((25 << 18) + odd), offsets[0])
+
+    def compiled(size):
+        g = mg.Graph()
+        x = g.placeholder((size,))
+        y = g.exponent(-x * x) + 0.5
+        return g.compile({x: (size,)}, [*[y, g.tanh(y) * x][:results], g.reduction_sum(x, 0)])
+
+    memory = [placed(np.zeros_like(x), offset) for offset in offsets[1 : 1 + results]]
+    total = np.zeros(1, np.float32)
+    compiled(x.size).run([x], [*memory, total])
+    half = x.size // 2
+    pieces = [compiled(part.size).run([part]) for part in (x[:half], x[half:])]
+    for i, result in enumerate(memory):
+        np.testing.assert_array_equal(result, np.concatenate([piece[i].numpy() for piece in pieces]))
+    np.testing.assert_allclose(total, x.sum(dtype=np.float64), rtol=1e-4, atol=1)

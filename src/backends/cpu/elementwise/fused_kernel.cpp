@@ -179,25 +179,87 @@ struct Walk {
                                         : instruction_set().starts_with("NEON") ? 16
                                                                                 : 64;
     const int64_t lanes = vector_bytes / p_.lane_bytes;
-    alignas(64) static constexpr int32_t signs[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
     alignas(64) float sums[8][16] = {};  // one vector per accumulator
-    const int64_t rest = n % lanes;
+    bool aligned = p_.aligned_code != nullptr;
+    for (const TileOutput& out : p_.outputs)
+      if (out.streamed) aligned = aligned && reinterpret_cast<uintptr_t>(registers[out.reg]) % 64 == 0;
+    if (aligned && vector_bytes == 32 && stores_interfere(registers))
+      staged(registers, n, lanes, sums[0]);
+    else
+      stretch((aligned ? p_.aligned_code : p_.code)->entry<jit::Function>(), registers, n, lanes, sums[0]);
+    for (const TileReduction& r : p_.reductions)
+      if (r.accumulator >= 0) float_functions().reduce(r.kind)(accumulators(r, chunk), sums[r.accumulator], lanes);
+  }
+
+  // Run `code` on n elements.
+  void stretch(jit::Function code, std::byte** registers, int64_t n, int64_t lanes, float* sums) const {
+    alignas(64) static constexpr int32_t signs[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    const int64_t vector_bytes = lanes * p_.lane_bytes, rest = n % lanes;
     const uint64_t tail = rest == 0            ? 0
                           : vector_bytes == 32 ? reinterpret_cast<uint64_t>(signs + 8 - rest * p_.lane_bytes / 4)
                           : vector_bytes == 16 ? static_cast<uint64_t>(rest)
                                                : (uint64_t{1} << rest) - 1;
-    bool aligned = p_.aligned_code != nullptr;
-    for (const TileOutput& out : p_.outputs)
-      if (out.streamed) aligned = aligned && reinterpret_cast<uintptr_t>(registers[out.reg]) % 64 == 0;
-    const auto code = (aligned ? p_.aligned_code : p_.code)->entry<jit::Function>();
     if (vector_bytes == 32 && rest > 0 && p_.has_narrow_streams()) {
-      if (n > rest) code(registers, n - rest, 0, sums[0]);
-      narrow_tail(code, registers, n - rest, rest, tail, sums[0]);
+      if (n > rest) code(registers, n - rest, 0, sums);
+      narrow_tail(code, registers, n - rest, rest, tail, sums);
     } else {
-      code(registers, n - rest, tail, sums[0]);
+      code(registers, n - rest, tail, sums);
     }
-    for (const TileReduction& r : p_.reductions)
-      if (r.accumulator >= 0) float_functions().reduce(r.kind)(accumulators(r, chunk), sums[r.accumulator], lanes);
+  }
+
+  // Return whether streaming stores of half cache lines would be slow. The processor collects the two halves of a line
+  // in a buffer. Some accesses to other memory force it to write half a line, if the address agrees with the line's in
+  // the lowest 12 bits: loads from lines that have just been stored and, if much arithmetic separates the halves,
+  // stores to the same line of another result. On Zen 3, a loop was up to 70 times slower because of this.
+  bool stores_interfere(std::byte* const* registers) const {
+    constexpr uintptr_t page = 4096, lag = 1024, line = 64;
+    const auto distance = [&](int to, int from) {
+      return (reinterpret_cast<uintptr_t>(registers[to]) - reinterpret_cast<uintptr_t>(registers[from])) % page;
+    };
+    if (staged_elements() == 0) return false;
+    for (const TileOutput& out : p_.outputs) {
+      if (!out.streamed) continue;
+      for (const TileInput& in : p_.inputs)
+        if (in.reg >= 0 && in.access != Access::scalar && in.access != Access::row_scalar)
+          if (const uintptr_t behind = distance(out.reg, in.reg); behind != 0 && behind < lag) return true;
+      for (const TileOutput& other : p_.outputs)
+        if (&other != &out && other.streamed && p_.long_code && distance(out.reg, other.reg) < 2 * line) return true;
+    }
+    return false;
+  }
+
+  // The most elements that staged() can compute at once, a multiple of 64; 0 for too many results.
+  static constexpr int64_t staging_bytes = 16384;
+  int64_t staged_elements() const {
+    const auto count = std::ranges::count_if(p_.outputs, [](const TileOutput& out) { return out.streamed; });
+    return staging_bytes / (count * p_.lane_bytes) / 64 * 64;
+  }
+
+  // Compute results in the first-level cache, block by block, and copy each to memory with streaming stores.
+  void staged(std::byte* const* registers, int64_t n, int64_t lanes, float* sums) const {
+    alignas(64) std::byte results[staging_bytes];
+    const int64_t lane = p_.lane_bytes, longest = staged_elements();
+    std::byte* streams[max_registers];
+    for (int64_t begin = 0; begin < n; begin += longest) {
+      const int64_t elements = std::min(longest, n - begin);
+      const auto at = [&](int reg, int64_t size) { return registers[reg] + begin * size; };
+      for (const TileInput& in : p_.inputs) {
+        if (in.reg < 0) continue;
+        const bool single = in.access == Access::scalar || in.access == Access::row_scalar;
+        streams[in.reg] = single ? registers[in.reg] : at(in.reg, static_cast<int64_t>(in.element_size));
+      }
+      for (const TileReduction& r : p_.reductions)
+        if (r.reg >= 0 && !r.halves) streams[r.reg] = at(r.reg, sizeof(float));
+      std::byte* next = results;
+      for (const TileOutput& out : p_.outputs) {
+        streams[out.reg] = out.streamed ? next : at(out.reg, static_cast<int64_t>(out.element_size));
+        if (out.streamed) next += longest * lane;
+      }
+      stretch(p_.code->entry<jit::Function>(), streams, elements, lanes, sums);
+      for (const TileOutput& out : p_.outputs)
+        if (out.streamed)
+          float_functions().stream(at(out.reg, lane), streams[out.reg], static_cast<size_t>(elements * lane));
+    }
   }
 
   // Process the last elements of a tile on copies. AVX2 code cannot access part of a vector if elements are narrower

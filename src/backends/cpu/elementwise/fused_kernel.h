@@ -74,6 +74,7 @@ struct TileProgram {
   // Generated machine code; aligned_code is a version of `code` with streaming stores. If both are null, the program
   // runs `instructions` instead.
   std::shared_ptr<const jit::CodeMemory> code, aligned_code;
+  bool long_code = false;  // the code computes a function such as exp, or much else, for each element
   // regenerates code and aligned_code without prefetches; null if the code contains no prefetches
   std::function<void(TileProgram&)> generate_for_blocks;
   std::vector<TileInstruction> instructions;

@@ -299,7 +299,10 @@ struct RegionBuilder {
         outputs.empty() && std::ranges::all_of(reductions, [](const TileReduction& r) { return r.halves.has_value(); });
     const bool prefetches = large_inputs();
     const auto generate = [recorder = shared_recorder, streamed](TileProgram& of, bool ahead) {
-      const auto code = jit::compiled(recorder->code({}, ahead));
+      constexpr size_t long_from = 24;  // nodes
+      const jit::VectorCode plain = recorder->code({}, ahead);
+      of.long_code = plain.nodes.size() >= long_from;
+      const auto code = jit::compiled(plain);
       const auto aligned = streamed.empty() ? nullptr : jit::compiled(recorder->code(streamed, ahead));
       // make() returns null if the operating system does not allow executable memory
       if (!code || (!streamed.empty() && !aligned)) return false;
