@@ -6,7 +6,7 @@
 #   make bench     benchmarks against other libraries
 #   make lint      formatting, types, line lengths, and the order of arguments, in seconds
 #   make format    clang-format and ruff
-#   make stubs     regenerate python/mpsgraph/_core.pyi and ops/derived.pyi
+#   make stubs     regenerate python/mpsgraph/_core.pyi, ops/derived.pyi, and the C++ and Swift functions of operations
 #   make tools     install what tests and lint need
 #   make docs      regenerate the tables in docs/operations.md and docs/nngraph.md
 #   make site      build the documentation, build/site/html/index.html; a broken link fails it
@@ -314,6 +314,7 @@ stubs: build $(TOOLS)
 	$(BIN)/python tools/stubs.py $(BUILD)/stubs
 	cp $(BUILD)/stubs/mpsgraph/_core.pyi python/mpsgraph/_core.pyi
 	cp $(BUILD)/stubs/mpsgraph/ops/derived.pyi python/mpsgraph/ops/derived.pyi
+	$(BIN)/python tools/native
 
 docs: mock $(TOOLS)
 	$(BIN)/python tools/operations.py

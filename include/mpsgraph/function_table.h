@@ -150,6 +150,8 @@ typedef struct mpsgraph_functions {
   mpsgraph_status (*executable_run_for)(mpsgraph_executable executable, const mpsgraph_array* inputs,
       size_t input_count, mpsgraph_array* results, size_t result_count, double seconds);
   mpsgraph_status (*execution_cancel)(mpsgraph_execution execution);
+  mpsgraph_status (*graph_constant)(mpsgraph_graph graph, double value, const mpsgraph_type* type,
+      mpsgraph_tensor* tensor);
 } mpsgraph_functions;
 /* clang-format on */
 

@@ -227,6 +227,11 @@ MPSGRAPH_API mpsgraph_status mpsgraph_operation_output(mpsgraph_operation operat
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_add(mpsgraph_graph graph, const char* kind, const mpsgraph_tensor* inputs,
                                                 size_t input_count, mpsgraph_attributes attributes, const char* name,
                                                 mpsgraph_tensor* tensor);
+/* Adds a constant of this type, whose elements all have the value `value`, rounded to the dtype. The shape must be
+ * static. Returns MPSGRAPH_DTYPE_ERROR if the dtype cannot represent the value: integer dtypes require an integer in
+ * their range, bool requires 0 or 1, and a finite value must not become infinite. */
+MPSGRAPH_API mpsgraph_status mpsgraph_graph_constant(mpsgraph_graph graph, double value, const mpsgraph_type* type,
+                                                     mpsgraph_tensor* tensor);
 /* All operations created between the calls of begin and end run after the given operations. */
 MPSGRAPH_API mpsgraph_status mpsgraph_graph_begin_control_dependencies(mpsgraph_graph graph,
                                                                        const mpsgraph_operation* operations,

@@ -42,6 +42,23 @@ mpsgraph_status set(mpsgraph_attributes attributes, const char* name, Value&& va
   });
 }
 
+// Throws DTypeError unless a constant of this dtype can have the value, up to rounding.
+void require_fits(double value, DType dtype) {
+  bool fits = true;
+  if (dtype == DType::boolean) {
+    fits = value == 0 || value == 1;
+  } else if (is_integer(dtype)) {
+    const int bits = static_cast<int>(8 * size_of(dtype));
+    const double lowest = is_signed(dtype) ? -std::ldexp(1.0, bits - 1) : 0;
+    fits = value == std::trunc(value) && value >= lowest && value < lowest + std::ldexp(1.0, bits);
+  } else if (std::isfinite(value)) {
+    fits = std::isfinite(ConstantData::splat(dtype, {}, value)->scalar());
+  }
+  if (!fits)
+    throw DTypeError(cat("[constant] the number ", value, " cannot be represented in ", dtype,
+                         ", the dtype of the constant: cast the other operands first, or change the number"));
+}
+
 std::string describe(const OperationDefinition& definition) {
   std::string text = cat("{\"kind\": \"", definition.name, "\", \"family\": \"", definition.family,
                          "\", \"min_inputs\": ", definition.min_inputs, ", \"max_inputs\": ", definition.max_inputs,
@@ -117,6 +134,23 @@ mpsgraph_status mpsgraph_operation_output(mpsgraph_operation operation, size_t i
       throw OutOfRangeError(cat("result index ", index, " is out of range: operation '", held->operation->name,
                                 "' has ", count, " result(s)"));
     *tensor = static_cast<mpsgraph_tensor>(graph->handle_of(held->operation->output(index)));
+  });
+}
+
+mpsgraph_status mpsgraph_graph_constant(mpsgraph_graph graph, double value, const mpsgraph_type* type,
+                                        mpsgraph_tensor* tensor) {
+  return guarded([&] {
+    required(tensor, "tensor");
+    const auto held = object<GraphObject>(graph);
+    const TensorType wanted = to_type(required(type, "type"));
+    if (!wanted.shape.known())
+      throw ShapeError(cat("[constant] the shape must be static (no negative sizes), got ", wanted.shape));
+    require_fits(value, wanted.dtype);
+    const std::lock_guard lock(held->mutex);
+    Attributes attributes;
+    attributes.set("value", Attribute(ConstantData::splat(wanted.dtype, wanted.shape.dims(), value)));
+    Operation* made = held->contents.graph->create("constant", {}, std::move(attributes), {});
+    *tensor = static_cast<mpsgraph_tensor>(held->handle_of(made->output()));
   });
 }
 
