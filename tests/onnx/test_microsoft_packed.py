@@ -172,6 +172,19 @@ def rotated(x: np.ndarray, constants: dict, first: int, interleaved: bool) -> np
     return np.stack([y.real, y.imag], -1).reshape(x.shape) if interleaved else np.concatenate([y.real, y.imag], -1)
 
 
+def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray, past: int, attributes: dict) -> np.ndarray:
+    """Return the attention (batch, steps, heads * size) of heads; the first query follows `past` keys."""
+    k, v = (np.repeat(t, HEADS // GROUPS, 1) for t in (k, v))
+    scores = q @ k.swapaxes(2, 3) * attributes.get("scale", SIZE**-0.5)
+    if cap := attributes.get("softcap"):
+        scores = cap * np.tanh(scores / cap)
+    row, column = np.arange(q.shape[2])[:, None] + past, np.arange(k.shape[2])
+    seen = (column <= row) & (column > row - attributes.get("local_window_size", 99))
+    weights = np.exp(scores) * seen
+    y = (weights / weights.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3)
+    return y.reshape(*y.shape[:2], -1)
+
+
 @pytest.mark.parametrize("name", ATTENTION)
 def test_group_query_attention_matches_numpy_and_onnx_runtime(name):
     feeds, constants, attributes = attention_inputs(name)
@@ -183,22 +196,80 @@ def test_group_query_attention_matches_numpy_and_onnx_runtime(name):
     k, v = np.concatenate([feeds["pk"], k], 2), np.concatenate([feeds["pv"], v], 2)
     np.testing.assert_allclose(keys, k, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(values, v, rtol=1e-5, atol=1e-6)
-    k, v = (np.repeat(t, HEADS // GROUPS, 1) for t in (k, v))
-    scores = q @ k.swapaxes(2, 3) * attributes.get("scale", SIZE**-0.5)
-    if cap := attributes.get("softcap"):
-        scores = cap * np.tanh(scores / cap)
-    row, column = np.arange(q.shape[2])[:, None] + past, np.arange(k.shape[2])
-    seen = (column <= row) & (column > row - attributes.get("local_window_size", 99))
-    weights = np.exp(scores) * seen
-    exact = (weights / weights.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(y.shape)
+    exact = attended(q, k, v, past, attributes)
     np.testing.assert_allclose(y, exact, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(y.ravel()[:6], ATTENTION_OF_RUNTIME[name], rtol=1e-4, atol=1e-5)
 
 
-def test_group_query_attention_refuses_sequences_of_different_lengths():
+ROWS = {  # past keys, queries, total length, keys of each row, attributes
+    "growing_cache": (5, 1, 6, [3, 6], {"do_rotary": 1}),
+    "fixed_cache": (8, 1, 6, [6, 4], {"local_window_size": 3}),
+    "full_fixed_cache": (8, 1, 8, [4, 8], {"softcap": 2.0}),
+    "padded_prompt": (0, 4, 4, [4, 2], {"do_rotary": 1}),
+    "prompt_in_fixed_cache": (8, 3, 3, [2, 3], {"do_rotary": 1, "rotary_interleaved": 1}),
+    "several_queries": (5, 2, 7, [7, 4], {}),
+}
+ROWS_OF_RUNTIME = {  # the last query of each row; ONNX Runtime does not support several queries after past keys
+    "growing_cache": [[0.361624, -0.223807, 0.474092], [0.0631705, 0.242732, -0.0467417]],
+    "fixed_cache": [[0.167742, -0.448959, 0.599089], [0.129798, -0.223512, 0.159908]],
+    "full_fixed_cache": [[0.271104, -0.378478, 0.304492], [-0.336014, 0.383036, 0.268022]],
+    "padded_prompt": [[0.490666, 0.0505025, 0.625165], [0.239011, 0.938328, 0.648037]],
+    "prompt_in_fixed_cache": [[0.826582, -0.0274956, 0.309348], [0.502301, 0.238983, 0.56496]],
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", ROWS)
+def test_group_query_attention_of_rows_with_different_lengths_matches_numpy(name, dynamic):
+    """Each row equals the attention of that row alone, without padding."""
+    past, steps, total, lengths, attributes = ROWS[name]
+    feeds, constants = row_inputs(name)
+    y, keys, values = run_rows(feeds, constants, dynamic, attributes)
+    q, k, v = (heads(feeds[part]) for part in "qkv")
+    assert keys.shape[2] == max(past, total)
+    for row, length in enumerate(lengths):
+        before, new = (0, length) if steps == total else (length - steps, steps)
+        one_q, one_k, one_v = (t[row : row + 1, :, :new] for t in (q, k, v))
+        if constants:
+            turned = (rotated(t, constants, before, bool(attributes.get("rotary_interleaved"))) for t in (one_q, one_k))
+            one_q, one_k = turned
+        one_k, one_v = (
+            np.concatenate([feeds[p][row : row + 1, :, :before], t], 2) for p, t in (("pk", one_k), ("pv", one_v))
+        )
+        np.testing.assert_allclose(keys[row, :, :length], one_k[0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(values[row, :, :length], one_v[0], rtol=1e-5, atol=1e-5)
+        exact = attended(one_q, one_k, one_v, before, attributes)[0]
+        np.testing.assert_allclose(y[row, :new], exact, rtol=1e-5, atol=1e-5)
+        if name in ROWS_OF_RUNTIME:
+            np.testing.assert_allclose(y[row, new - 1, :3], ROWS_OF_RUNTIME[name][row], rtol=1e-4, atol=1e-5)
+
+
+def row_inputs(name: str) -> tuple[dict, dict]:
+    past, steps, total, lengths, attributes = ROWS[name]
+    feeds = {"q": numbers(2, steps, HEADS * SIZE), "k": numbers(2, steps, GROUPS * SIZE) * 0.8,
+             "v": numbers(2, steps, GROUPS * SIZE) + 0.5, "pk": numbers(2, GROUPS, past, SIZE),
+             "pv": numbers(2, GROUPS, past, SIZE) * 0.7, "n": np.int32(lengths) - 1,
+             "t": np.int32([total])}  # fmt: skip
+    angles = numbers(16, SIZE // 2) * 3
+    return feeds, {"c": np.cos(angles), "s": np.sin(angles)} if "do_rotary" in attributes else {}
+
+
+def run_rows(feeds: dict, constants: dict, dynamic: bool, attributes: dict) -> list[np.ndarray]:
+    names = ("y", "pk2", "pv2")
+    proto = made("GroupQueryAttention", feeds, constants, names, num_heads=HEADS, kv_num_heads=GROUPS, **attributes)
+    for entry in proto.graph.input:
+        axis = {"q": 1, "k": 1, "v": 1, "pk": 2, "pv": 2}.get(entry.name)
+        if dynamic and axis is not None:
+            entry.type.tensor_type.shape.dim[axis].dim_param = f"size_{axis}"
+    found = mg.onnx.load(proto).run(feeds)
+    return [found[name].numpy() for name in names]
+
+
+@pytest.mark.parametrize(("lengths", "total"), [([7, 2], 6), ([6, 0], 6)])
+def test_group_query_attention_refuses_rows_longer_than_the_cache_or_shorter_than_the_queries(lengths, total):
     feeds, constants, attributes = attention_inputs("next_token")
-    feeds["n"] = np.int32([5, 4])
-    with pytest.raises(mg.CheckError, match="elements of seqlens_k"):
+    feeds["n"], feeds["t"] = np.int32(lengths) - 1, np.int32([total])
+    with pytest.raises(mg.CheckError, match="seqlens_k"):
         run("GroupQueryAttention", feeds, constants, ("y", "pk2", "pv2"), **attributes)
 
 

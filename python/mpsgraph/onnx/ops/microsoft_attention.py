@@ -37,13 +37,16 @@ def _added(node: Node, allowed: Tensor, like: Tensor) -> Tensor:
     return g.select(allowed, g.constant(0.0, dtype=like.dtype), g.constant(value, dtype=like.dtype))
 
 
-def causal_mask(node: Node, q: Tensor, k: Tensor, window: int | None = None) -> Tensor:
+def causal_mask(node: Node, q: Tensor, k: Tensor, window: int | None = None, start: Tensor | None = None) -> Tensor:
     """Return an additive mask that hides keys after the query's position, and those before its window.
 
-    The last query is at the position of the last key.
+    The last query is at the position of the last key, or the first query of each row at `start`, int32 (batch, 1).
     """
     g = node.g
-    before = g.subtraction(length_of(node, k), length_of(node, q))
+    if start is None:
+        before = g.subtraction(length_of(node, k), length_of(node, q))
+    else:
+        before = g.expand_dims(start, [1, 2])
     rows = g.addition(g.expand_dims(places_of(node, q, 2), 1), before)
     columns = g.expand_dims(places_of(node, k, 2), 0)
     allowed = g.less_than_or_equal_to(columns, rows)

@@ -96,8 +96,11 @@ def gathered_blocks(node: Node) -> Results:
 
 # --- attention --------------------------------------------------------------------------------------------------------
 def _turned(node: Node, x: Tensor, cosine: Tensor, sine: Tensor, interleaved: bool) -> Tensor:
-    """Rotate pairs of elements of x (batch, heads, steps, size) by angles (steps, pairs)."""
-    g, size, pairs = node.g, node.size(x, 3), node.size(cosine, 1)
+    """Rotate pairs of elements of x (batch, heads, steps, size).
+
+    The angles have the shape (steps, pairs), or (batch, 1, steps, pairs) if they differ between rows.
+    """
+    g, size, pairs = node.g, node.size(x, 3), node.size(cosine, node.rank(cosine) - 1)
     turned = g.slice_axis(x, 3, 0, 2 * pairs)
     steps = [node.dim(x, a) for a in range(3)]
     if interleaved:
@@ -112,9 +115,11 @@ def _turned(node: Node, x: Tensor, cosine: Tensor, sine: Tensor, interleaved: bo
 
 @operator("GroupQueryAttention", upto=1, domain=MICROSOFT)
 def group_query_attention(node: Node) -> Results:
-    """Translate GroupQueryAttention, whose new keys and values follow the past ones.
+    """Translate GroupQueryAttention, whose rows may have different lengths.
 
-    All sequences of the batch must have the same length, which seqlens_k states; a run with other lengths raises.
+    Row b has seqlens_k[b] + 1 keys: those that were computed before, and then one for each query. The new keys are
+    stored after the row's past keys, and the remaining keys are zeros. If total_sequence_length equals the number of
+    queries, there are no past keys, and rows are padded at the end.
     """
     g, heads, groups = node.g, node.attribute("num_heads"), node.attribute("kv_num_heads")
     for name in ("k_quant_type", "v_quant_type"):
@@ -135,26 +140,53 @@ def group_query_attention(node: Node) -> Results:
     q, k, v = (heads_of(node, part, count) for part, count in zip(parts, (heads, groups, groups), strict=True))
     if heads % groups:
         raise ShapeError(f"num_heads={heads} must be a multiple of kv_num_heads={groups}")
-    start = length_of(node, node.tensor(3)) if node.has(3) else None
+    start = None
+    if node.has(3) and node.dims(node.tensor(3))[2] != 0:
+        total = g.reshape(node.cast(node.tensor(6), int32), ())
+        lengths = g.expand_dims(g.reshape(node.cast(node.tensor(5), int32), (-1,)) + 1, 1)
+        count = _count_of_keys(node, total)
+        start = g.select(g.equal(total, length_of(node, q)), lengths * 0, lengths - length_of(node, q))
+        fits = g.logical_and(g.greater_than_or_equal_to(start, 0), g.less_than_or_equal_to(lengths, count))
+        start = g.check(fits, "GroupQueryAttention: seqlens_k + 1 must be between the queries and the keys", start)
+        shape = [count] if isinstance(count, int) else g.reshape(count, (1,))
+        places = g.cast(g.coordinate_along_axis(0, shape), int32)
     if node.attribute("do_rotary", 0):
         positions = places_of(node, q, 2)
-        positions = positions if start is None else positions + start
+        positions = positions if start is None else g.expand_dims(g.expand_dims(positions, 0) + start, 1)
         cosine, sine = (g.gather(node.tensor(i), positions, axis=0, out_of_range="error") for i in (7, 8))
         interleaved = bool(node.attribute("rotary_interleaved", 0))
         q, k = (_turned(node, part, cosine, sine, interleaved) for part in (q, k))
-    if node.has(3):
-        k, v = (g.concat([node.tensor(i), part], 2) for i, part in ((3, k), (4, v)))
-    same = g.equal(node.cast(node.tensor(5), int32), length_of(node, k) - 1)
-    q = g.check(same, "GroupQueryAttention: all elements of seqlens_k must be the number of keys minus 1", q)
-    return [_grouped(node, q, k, v, heads // groups), k, v]
+    if start is not None:
+        k, v = (_with_past(node, node.tensor(i), part, places, start) for i, part in ((3, k), (4, v)))
+    return [_grouped(node, q, k, v, heads // groups, start), k, v]
 
 
-def _grouped(node: Node, q: Tensor, k: Tensor, v: Tensor, repeats: int) -> Tensor:
-    """Return the attention output, in which `repeats` query heads share a key head."""
+def _count_of_keys(node: Node, total: Tensor) -> int | Tensor:
+    """Return the number of keys after the node: `total`, or more if the buffer of past keys is longer."""
+    size, known = node.dims(node.tensor(3))[2], node.known_ints(6)
+    if known is not None and size >= 0:
+        return max(known[0], size)
+    return node.g.maximum(total, length_of(node, node.tensor(3)))
+
+
+def _with_past(node: Node, past: Tensor, new: Tensor, places: Tensor, start: Tensor) -> Tensor:
+    """Return the keys or values of each row: the first `start` of the past ones, then the new ones, then zeros."""
+    g, count = node.g, length_of(node, new)
+    after = places - start
+    moved = g.select(g.less_than(after, count), after + length_of(node, past), -1)
+    index = g.select(g.less_than(after, 0), places + start * 0, moved)
+    return g.gather(g.concat([past, new], 2), index, axis=2, batch_dimensions=1, out_of_range="zeros")
+
+
+def _grouped(node: Node, q: Tensor, k: Tensor, v: Tensor, repeats: int, start: Tensor | None) -> Tensor:
+    """Return the attention output, in which `repeats` query heads share a key head.
+
+    The first query of each row follows `start` keys. None means that the last query is at the last key.
+    """
     g, size = node.g, node.size(q, 3)
     scale, cap = node.attribute("scale", 0.0) or 1 / math.sqrt(size), node.attribute("softcap", 0.0)
     window = node.attribute("local_window_size", -1)
-    mask = causal_mask(node, q, k, None if window < 0 else window)
+    mask = causal_mask(node, q, k, None if window < 0 else window, start)
     if repeats > 1:
         k, v = (_repeated(node, t, repeats) for t in (k, v))
     if not cap:
