@@ -150,3 +150,77 @@ def test_narrow_inputs_and_truncated_tensors_raise():
     with pytest.raises(mg.GraphError, match="type int4 must have 3 bytes, got 2"):
         nodes = [helper.make_node("Cast", ["w"], ["y"], to=FLOAT)]
         mg.onnx.load(model(nodes, [stored("w", "INT4", (5,), bytes(2))]))
+
+
+# --- export -----------------------------------------------------------------------------------------------------------
+def exported(g, y, inputs=None, **options):
+    """Return a file with narrow constants, the element types of its initializers, and the result of loading it."""
+    proto = mg.onnx.export(g, inputs=inputs or {}, outputs={"y": y}, opset=21, narrow=True, **options)
+    types = {TensorProto.DataType.Name(t.data_type) for t in proto.graph.initializer}
+    return proto, types, mg.onnx.load(proto, trainable=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("INT4", np.arange(-8, 8).repeat(5).astype(np.int8)),
+        ("UINT4", np.arange(16).repeat(5)[:-1].astype(np.uint8)),
+        ("FLOAT8E4M3FN", np.float32([0.0, -0.0, 448, -0.0625, 2**-9]).repeat(20)),
+        ("FLOAT8E5M2", np.float32([np.inf, 57344, -(2**-16)]).repeat(30)),
+        ("FLOAT8E4M3FN", np.float16([1.125, -3.5]).repeat(40)),
+    ],
+)
+def test_constants_that_narrow_types_represent_are_exported_in_them(kind, values):
+    g = mg.Graph()
+    y = g.cast(g.constant(values), "float32")
+    _, types, loaded = exported(g, y)
+    assert kind in types
+    found = loaded.run({})["y"].numpy()
+    np.testing.assert_array_equal(found, values.astype(np.float32))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(values.astype(np.float32)))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.int8([8] * 99), np.int8([-9] * 99), np.uint8([16] * 99), np.float32([1.0625] * 99),
+        np.float32([np.nan] * 99), np.float32([449] * 99), np.int8([1] * 9),
+    ],
+)  # fmt: skip
+def test_constants_that_no_narrow_type_represents_are_exported_as_they_are(values):
+    g = mg.Graph()
+    _, types, loaded = exported(g, g.cast(g.constant(values), "float32"))
+    assert not types & {"INT4", "UINT4", *FLOATS}
+    np.testing.assert_array_equal(loaded.run({})["y"].numpy(), values.astype(np.float32))
+
+
+@pytest.mark.parametrize("integer_zeros", [False, True])
+def test_packed_weights_are_exported_as_uint4_and_stay_packed_when_they_are_loaded(integer_zeros):
+    rng = np.random.default_rng(1)
+    words = rng.integers(0, 2**32, (24, 16)).astype(np.uint32)
+    scale = rng.uniform(0.5, 2, (24, 4)).astype(np.float32)
+    bias = -scale * rng.integers(0, 16, scale.shape).astype(np.float32) if integer_zeros else scale * 0.3
+    g = mg.Graph()
+    x = g.placeholder((-1, 128), name="x")
+    w = g.dequantize_packed(g.variable(words, trainable=False), g.constant(scale), g.constant(bias))
+    y = x @ g.transpose(w, (1, 0))
+    proto, types, loaded = exported(g, y, {"x": x})
+    assert "UINT4" in types and "UINT32" not in types
+    kinds = [node.op_type for node in proto.graph.node]
+    assert ("Add" in kinds) != integer_zeros and "DequantizeLinear" in kinds
+    given = rng.normal(size=(3, 128)).astype(np.float32)
+    wanted = g.run({x: given}, y).numpy()
+    np.testing.assert_allclose(loaded(given), wanted, rtol=1e-5, atol=1e-4)
+    assert any(operation.kind == "dequantize_packed" for operation in loaded.graph.operations)
+
+
+def test_narrow_export_to_an_opset_without_4_bit_integers_raises():
+    g = mg.Graph()
+    with pytest.raises(mg.UnsupportedError, match="pass opset=21"):
+        mg.onnx.export(g, inputs={}, outputs={"y": g.constant(np.ones(3, np.float32))}, narrow=True)
+
+
+def test_trained_weights_keep_their_names_and_types():
+    linear = mg.nn.Linear(32)
+    proto = mg.onnx.export(linear, inputs={"x": (-1, 32)}, opset=21, narrow=True)
+    assert {t.name: t.data_type for t in proto.graph.initializer} == {"weight": FLOAT, "bias": FLOAT}

@@ -51,10 +51,14 @@ from . import (  # noqa: F401  enters the writers
 from ._graphs import remove_unused, value_info, write_operations
 from ._modules import module_as_model
 from ._writer import Writer, written_kinds
+from .narrow import narrow_constants
 from .packed import MICROSOFT
 
 OPSETS = range(18, 24)
 """Supported opset versions; 18 is the first in which reductions take their axes as operands."""
+
+NARROW_OPSET = 21
+"""The first opset with 4-bit integers and with scales per block."""
 
 
 @checked
@@ -68,6 +72,7 @@ def export(
     updates: Sequence[Operation] = (),
     callables: Mapping[str, Model] | None = None,
     method: str = "forward",
+    narrow: bool = False,
 ) -> ModelProto:
     """Export a model to ONNX, with the current values of its variables.
 
@@ -93,6 +98,8 @@ def export(
         updates: Operations, such as assigns, that every run of the exported model must perform.
         callables: Dict of the models that `call` operations refer to, keyed by symbol.
         method: The method of a Module to export, such as "with_state". Defaults to "forward".
+        narrow: Whether to store constants as int4, uint4, or 8-bit floats where no element changes, and packed weights
+            of 4 bits as uint4. Requires opset 21; the file does not restore the original graph. Defaults to False.
 
     Returns:
         The onnx.ModelProto, validated by ONNX's checker.
@@ -116,8 +123,10 @@ def export(
     """
     if opset not in OPSETS:
         raise UnsupportedError(f"[onnx.export] opset must be between {OPSETS[0]} and {OPSETS[-1]}, got {opset}")
+    if narrow and opset < NARROW_OPSET:
+        raise UnsupportedError(f"[onnx.export] narrow=True needs 4-bit integers: pass opset={NARROW_OPSET} or higher")
     whole = as_model(model, inputs, outputs, "onnx.export", lambda module: module_as_model(module, inputs, method))
-    proto = _proto(whole, opset, updates, callables or {})
+    proto = _proto(whole, opset, updates, callables or {}, narrow)
     size = proto.ByteSize()
     if size > LARGEST_FILE:
         raise UnsupportedError(
@@ -133,8 +142,11 @@ def export(
     return proto
 
 
-def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Mapping[str, Model]) -> ModelProto:
+def _proto(
+    model: Model, opset: int, updates: Sequence[Operation], callables: Mapping[str, Model], narrow: bool
+) -> ModelProto:
     w = Writer(opset)
+    w.narrow = narrow
     problems: list[Any] = []
     infos = []
     for name, tensor in model.inputs.items():
@@ -162,15 +174,17 @@ def _proto(model: Model, opset: int, updates: Sequence[Operation], callables: Ma
         w.nodes, "mpsgraph", infos, [value_info(name, tensor) for name, tensor in outputs.items()], w.initializers
     )
     weights = {name for name in model.parameters if name in w.weights.values()} | set(kept)
-    remove_unused(graph, weights)
+    trained = {tensor.name for tensor in model.graph.trainable_variables}
+    remove_unused(graph, weights & trained | set(kept) if narrow else weights)
+    if narrow:
+        narrow_constants(graph, weights)
     imports = [helper.make_opsetid("", opset)]
     if any(node.domain == MICROSOFT for node in graph.node):
         imports.append(helper.make_opsetid(MICROSOFT, 1))
     proto = helper.make_model(
         graph, opset_imports=imports, producer_name="mpsgraph", ir_version=helper.find_min_ir_version_for(imports[:1])
     )
-    described_as = described(operations, model.inputs, model.outputs, updates, w.weights, graph)
-    trained = {tensor.name for tensor in model.graph.trainable_variables}
+    described_as = None if narrow else described(operations, model.inputs, model.outputs, updates, w.weights, graph)
     buffers = [p.name for p in w.initializers if p.name in weights and p.name not in trained]
     properties = {"mpsgraph.buffers": json.dumps(buffers)}
     if kept:

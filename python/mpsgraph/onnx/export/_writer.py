@@ -66,6 +66,7 @@ class Writer(BaseWriter[str]):
     def __init__(self, opset: int, outer: Writer | None = None) -> None:
         super().__init__()
         self.opset, self._outer = opset, outer
+        self.narrow: bool = outer.narrow if outer else False  # Whether packed weights are stored as 4-bit integers.
         self.nodes: list[NodeProto] = []
         self.initializers: list[TensorProto] = outer.initializers if outer else []
         if outer:
@@ -147,6 +148,12 @@ class Writer(BaseWriter[str]):
         """Add an initializer under an unused name derived from `name`."""
         name = self.fresh(name)
         self.initializers.append(_tensor_proto(name, value, type_number(dtype)))
+        return name
+
+    def stored(self, name: str, number: int, shape: Sequence[int], data: bytes) -> str:
+        """Add an initializer of an ONNX element type that mpsgraph lacks, given its bytes."""
+        name = self.fresh(name)
+        self.initializers.append(TensorProto(name=name, data_type=number, dims=shape, raw_data=data))
         return name
 
     def variable(self, tensor: Tensor, name: str, value: np.ndarray) -> str:

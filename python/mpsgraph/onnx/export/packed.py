@@ -1,12 +1,17 @@
-"""Export of packed weights to ONNX: MatMulNBits of com.microsoft for matmuls, and standard operators for the rest."""
+"""Export of packed weights to ONNX: MatMulNBits of com.microsoft for matmuls, and standard operators for the rest.
+
+With `narrow=True`, packed weights of 4 bits become uint4 initializers and DequantizeLinear nodes instead.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from ..._core import Operation, Tensor
 from ...interchange.export import NotExpressible, known_array, required_shape
 from ._writer import Writer, writes
+from .narrow import packed_nibbles
 
 MICROSOFT = "com.microsoft"
 
@@ -17,6 +22,8 @@ def dequantize_packed(w: Writer, op: Operation) -> str:
     bits, dtype = int(op.attributes["bits"]), op.outputs[0].dtype
     if 32 % bits:
         raise NotExpressible(f"elements of {bits} bits, which cross the borders of words, cannot be exported to ONNX")
+    if w.narrow and bits == 4 and (y := _four_bits(w, op)) is not None:
+        return y
     words, groups = required_shape(op.inputs[0])[-1], required_shape(op.inputs[1])[-1]
     if words < 0 or groups < 1:
         raise NotExpressible("the last axes of words and scale must be static and not empty")
@@ -31,10 +38,33 @@ def dequantize_packed(w: Writer, op: Operation) -> str:
     return y if str(dtype) == "float32" else w.cast(y, dtype)
 
 
+def _four_bits(w: Writer, op: Operation) -> str | None:
+    """Return the name of the weights, dequantized from an initializer of 4-bit integers, or None if unknown."""
+    words, scale, bias = (_known(w, tensor) for tensor in op.inputs)
+    if words is None or scale is None or bias is None or scale.dtype != np.float32:
+        return None
+    axis, shape = scale.ndim - 1, required_shape(op.outputs[0])
+    data = np.ascontiguousarray(words).astype("<u4").tobytes()  # Both formats begin with the lowest bits.
+    stored = w.stored("weights", TensorProto.UINT4, shape, data)
+    names = [stored, w.constant_node(scale, op.inputs[1].dtype, "scales")]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        zeros = np.rint(-bias / scale)
+    exact = bool(((zeros >= 0) & (zeros <= 15) & (-zeros * scale == bias)).all())
+    if exact:
+        names.append(w.stored("zero_points", TensorProto.UINT4, zeros.shape, packed_nibbles(zeros)))
+    y = w.add("DequantizeLinear", *names, axis=axis, block_size=shape[-1] // scale.shape[-1])
+    if not exact:
+        grouped = w.reshape(y, [*scale.shape, shape[-1] // scale.shape[-1]])
+        biases = w.constant_node(bias[..., None], op.inputs[2].dtype, "biases")
+        y = w.reshape(w.add("Add", grouped, biases), list(shape))
+    dtype = op.outputs[0].dtype
+    return y if str(dtype) == "float32" else w.cast(y, dtype)
+
+
 def packed_product(w: Writer, op: Operation) -> str | None:
     """Return the name of a MatMulNBits node for x times a transposed packed matrix, or None for other products."""
     turned = op.inputs[1].operation
-    if turned.kind != "transpose" or turned.inputs[0].operation.kind != "dequantize_packed":
+    if w.narrow or turned.kind != "transpose" or turned.inputs[0].operation.kind != "dequantize_packed":
         return None
     dequantization = turned.inputs[0].operation
     bits, shape = int(dequantization.attributes["bits"]), required_shape(turned.inputs[0])

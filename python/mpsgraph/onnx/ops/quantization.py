@@ -6,10 +6,14 @@ import numpy as np
 
 from ..._core import DType, Tensor, float32, int32, uint8
 from ...errors import UnsupportedError
+from ...interchange.data_dependent import DataDependent
+from ...nn.quantized import pack
 from ..building.node import Node, Results, operator
 from ..reading.files import dtype_of, is_narrow, limits_of, type_name
 from .convolutions import convolution_of_integers
 from .linear import matmul_of_bytes
+
+_INT4, _UINT4 = 22, 21  # Element types of TensorProto.
 
 
 def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
@@ -87,9 +91,33 @@ def quantize_linear(node: Node) -> Results:
     return _quantized(node, x, _along_axis(node, scale, x, 1), zero, dtype, limits)
 
 
+def _packed(node: Node) -> Tensor | None:
+    """Return stored 4-bit weights with one scale per block of the last axis as packed weights, or None for others."""
+    stored, block = node.stored_type(0), node.attribute("block_size", 0)
+    if stored not in (_INT4, _UINT4) or not block or block % 32:
+        return None
+    try:
+        elements, scales = node.value(0).astype(np.int16), node.value(1)
+        zeros = node.value(2).astype(np.float32) if node.has(2) else np.float32(0)
+    except DataDependent:
+        return None
+    axis, columns = node.attribute("axis", 1), elements.shape[-1]
+    if axis % elements.ndim != elements.ndim - 1 or columns != scales.shape[-1] * block or scales.dtype.kind != "f":
+        return None
+    shift = 8 if stored == _INT4 else 0
+    wide = scales.astype(np.float32)
+    biases = np.asarray(-(zeros + shift) * wide, np.float32)
+    words, scale, bias = (node.g.constant(value) for value in (pack(elements + shift, 4), wide, biases))
+    return node.g.dequantize_packed(words, scale, bias, bits=4)
+
+
 @operator("DequantizeLinear", upto=28)
 def dequantize_linear(node: Node) -> Results:
     node.without_effect("axis")  # axis is unused with a scalar scale.
+    packed = _packed(node)
+    if packed is not None:
+        number = node.attribute("output_dtype", 0)
+        return node.cast(packed, dtype_of(number, "'output_dtype'") if number else node.tensor(1).dtype)
     g, x, scale = node.g, node.tensor(0), node.tensor(1)
     number = node.attribute("output_dtype", 0)
     result = dtype_of(number, "'output_dtype'") if number else scale.dtype
