@@ -337,12 +337,12 @@ class Call : public Site {
     call_.parallel_for(
         &call_, items, grain,
         [](void* context, int64_t begin, int64_t end) {
-          Shared& shared = *static_cast<Shared*>(context);
+          Shared& held = *static_cast<Shared*>(context);
           try {
-            shared.f(begin, end);
+            held.f(begin, end);
           } catch (...) {
-            const std::lock_guard<std::mutex> lock(shared.mutex);
-            if (!shared.failure) shared.failure = std::current_exception();
+            const std::lock_guard<std::mutex> lock(held.mutex);
+            if (!held.failure) held.failure = std::current_exception();
           }
         },
         &shared);

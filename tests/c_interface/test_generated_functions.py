@@ -61,3 +61,23 @@ def test_tables_of_generator_name_existing_arguments(model):
     assert set(model.SIGNATURES) <= {o.kind for o in model.operations()}
     used = {a.enumeration for o in model.operations() for a in o.arguments} | {"PaddingStyle"}
     assert set(model.ENUMERATIONS) == used - {""}
+
+
+def test_generated_functions_set_exactly_the_declared_attributes(model):
+    """A misspelt attribute would only fail when the function is called."""
+    definitions = {name: schema.definition["attributes"] for name, schema in schemas().items()}
+    calls = re.findall(r'detail::Call\("(\w+)".*?;\n', CPP.read_text(), re.DOTALL)
+    texts = re.findall(r'detail::Call\("\w+".*?;\n', CPP.read_text(), re.DOTALL)
+    for kind, text in zip(calls, texts, strict=True):
+        names = re.findall(r'\.(?:set|set_dtype)\("(\w+)"', text) + re.findall(r'\.optional\(.*?, "(\w+)"\)', text)
+        assert len(names) == len(set(names)), kind
+        assert set(names) <= set(definitions[kind]), kind
+        assert {name for name, (_, default) in definitions[kind].items() if default is None} <= set(names), kind
+
+
+def test_names_of_enumerations_are_names_that_operations_accept(model):
+    source = "".join(path.read_text() for path in (ROOT / "src" / "core").rglob("*.cpp"))
+    source += "".join(path.read_text() for path in (ROOT / "src" / "core").rglob("*.h"))
+    for enumeration, values in model.ENUMERATIONS.items():
+        if enumeration != "PoolingIndices":  # The source composes these names.
+            assert [value for value in values if f'"{value}"' not in source] == [], enumeration
