@@ -1,6 +1,7 @@
 """Link C programs to the library with CMake and pkg-config, from the wheel and from an installation, and statically."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,14 +65,53 @@ def test_static_linking_includes_all_kernels(prefix, tmp_path):
     assert run(program) == "done\n"
 
 
-@pytest.mark.parametrize("where", ["wheel", "installation"])
-def test_pkg_config_flags_build_a_working_program(where, prefix, tmp_path):
-    installed = WHEEL if where == "wheel" else prefix
+@pytest.mark.parametrize(
+    ("languages", "has_archive", "advice"),
+    [("C CXX", False, "--component static"), ("C", True, r"project\(NAME LANGUAGES C CXX\)")],
+    ids=["archive_missing", "cxx_not_enabled"],
+)
+def test_static_linking_reports_what_is_missing(languages, has_archive, advice, prefix, tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.24)\nproject(one LANGUAGES {languages})\n"
+        f"find_package(mpsgraph CONFIG REQUIRED)\nadd_executable(one {HERE / 'blocks.c'})\ntarget_link_libraries(one PRIVATE mpsgraph::static)\n"
+    )
+    found = f"-DCMAKE_PREFIX_PATH={(prefix if has_archive else WHEEL) / 'lib' / 'cmake'}"
+    command = ["cmake", "-S", tmp_path, "-B", tmp_path / "build", "-G", "Ninja", found]
+    done = subprocess.run(list(map(str, command)), text=True, capture_output=True, timeout=300)
+    assert done.returncode != 0
+    assert re.search(advice, " ".join(done.stderr.split())), done.stderr
+
+
+def test_shared_library_links_in_a_project_with_c_alone(tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\nproject(one LANGUAGES C)\nfind_package(mpsgraph CONFIG REQUIRED)\n"
+        f"add_executable(application {HERE / 'blocks.c'})\ntarget_link_libraries(application mpsgraph::mpsgraph)\n"
+    )
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={WHEEL / 'lib' / 'cmake'}")
+    run("cmake", "--build", tmp_path / "build")
+    assert run(tmp_path / "build" / "application") == "done\n"
+
+
+def package_config(installed: Path, *options: str) -> list[str]:
     environment = os.environ | {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
     try:
-        flags = run("pkg-config", "--cflags", "--libs", "mpsgraph", env=environment).split()
+        return run("pkg-config", *options, "mpsgraph", env=environment).split()
     except FileNotFoundError:
         pytest.skip("requires pkg-config")
-    path = f"-Wl,-rpath,{installed / 'lib'}"
-    run("cc", "-std=c99", HERE / "blocks.c", *flags, path, "-o", tmp_path / "application")
+
+
+@pytest.mark.parametrize("where", ["wheel", "installation"])
+def test_pkg_config_flags_build_a_working_program(where, prefix, tmp_path):
+    """With the variable rpath, the program starts without LD_LIBRARY_PATH."""
+    installed = WHEEL if where == "wheel" else prefix
+    flags = package_config(installed, "--cflags", "--libs") + package_config(installed, "--variable=rpath")
+    run("cc", "-std=c99", HERE / "blocks.c", *flags, "-o", tmp_path / "application")
+    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    assert run(tmp_path / "application", env=environment) == "done\n"
+
+
+def test_pkg_config_flags_link_statically(prefix, tmp_path):
+    flags = package_config(prefix, "--cflags") + package_config(prefix, "--variable=static_libs")
+    run("cc", "-std=c99", HERE / "blocks.c", *flags, "-o", tmp_path / "application")
+    assert "libmpsgraph" not in needed(tmp_path / "application")
     assert run(tmp_path / "application") == "done\n"

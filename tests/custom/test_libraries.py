@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 PACKAGE = Path(mg.__file__).parent
 INCLUDE = PACKAGE / "include"
 LIBRARY = PACKAGE / "lib"
@@ -70,6 +72,21 @@ def test_loaded_library_provides_its_custom_operations(own, rng):
         lengths(g.constant(1.0))
     with pytest.raises(mg.GraphError, match="row_lengths.*has no gradient"):
         g.gradients(n, [x])
+
+
+def test_library_in_documentation_compiles_strictly_and_has_a_gradient(tmp_path):
+    page = (ROOT / "docs" / "custom_operations.md").read_text()
+    (sample,) = re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "cube.cpp").write_text(sample)
+    (command,) = re.findall(r"^c\+\+ (.*) -I\S.* cube\.cpp -o cube\.so$", page, re.MULTILINE)
+    strict = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror")
+    build("c++", *command.split(), *strict, f"-I{INCLUDE}", tmp_path / "cube.cpp", "-o", tmp_path / "cube.so")
+    cube = mg.load_custom_operations(tmp_path / "cube.so")["own.cube"]
+    g = mg.Graph()
+    x = g.placeholder((3,))
+    y = cube(x)
+    results = g.run({x: np.float32([1, 2, -3])}, [y, gradient := g.gradients(y * 2, x)[x]])
+    assert results[y].tolist() == [1, 8, -27] and results[gradient].tolist() == [6, 24, 54]
 
 
 def test_library_operation_can_have_a_gradient_in_python(own, rng):
