@@ -71,10 +71,13 @@ def test_static_linking_includes_all_kernels(prefix, tmp_path):
     ids=["archive_missing", "cxx_not_enabled"],
 )
 def test_static_linking_reports_what_is_missing(languages, has_archive, advice, prefix, tmp_path):
-    (tmp_path / "CMakeLists.txt").write_text(
-        f"cmake_minimum_required(VERSION 3.24)\nproject(one LANGUAGES {languages})\n"
-        f"find_package(mpsgraph CONFIG REQUIRED)\nadd_executable(one {HERE / 'blocks.c'})\ntarget_link_libraries(one PRIVATE mpsgraph::static)\n"
-    )
+    lines = [
+        f"cmake_minimum_required(VERSION 3.24)\nproject(one LANGUAGES {languages})",
+        "find_package(mpsgraph CONFIG REQUIRED)",
+        f"add_executable(one {HERE / 'blocks.c'})",
+        "target_link_libraries(one PRIVATE mpsgraph::static)",
+    ]
+    (tmp_path / "CMakeLists.txt").write_text("\n".join(lines))
     found = f"-DCMAKE_PREFIX_PATH={(prefix if has_archive else WHEEL) / 'lib' / 'cmake'}"
     command = ["cmake", "-S", tmp_path, "-B", tmp_path / "build", "-G", "Ninja", found]
     done = subprocess.run(list(map(str, command)), text=True, capture_output=True, timeout=300)
