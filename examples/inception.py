@@ -27,8 +27,8 @@ class Inception:
     `norms(i, channels)` returns its (beta, mean, variance); if these functions are None, all are initialized.
     """
 
-    def __init__(self, classes=10, narrow=1, optimizer=None, weights=None, norms=None, size=75):
-        self.narrow, self.optimizer, self.weights, self.norms = narrow, optimizer, weights, norms
+    def __init__(self, classes=10, narrow=1, optimizer=None, weights=None, norms=None, size=75, seed=0):
+        self.narrow, self.optimizer, self.weights, self.norms, self.seed = narrow, optimizer, weights, norms, seed
         self.count = 0
         self.images = nn.ImageNode("images")
         x, channels = self.mixed(*self.stem(self.images))
@@ -46,7 +46,12 @@ class Inception:
             weights = self.weights(self.count, (height, width, inputs, outputs)).transpose(3, 0, 1, 2).copy()
         bias_terms = None if biases else False
         return nn.TrainableConvolution(
-            descriptor, weights, bias_terms, optimizer=self.optimizer, label=f"conv{self.count}", seed=self.count
+            descriptor,
+            weights,
+            bias_terms,
+            optimizer=self.optimizer,
+            label=f"conv{self.count}",
+            seed=1000 * self.seed + self.count,
         )
 
     def conv(self, x, channels, outputs, height, width, stride=1, valid=False):
@@ -143,6 +148,7 @@ def main(arguments=None):
     parser.add_argument("--narrow", type=int, default=4, help="divisor of the numbers of filters; 1: full network")
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the weights")
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args(arguments)
     digits = require("sklearn.datasets", "demo", "the digits").load_digits()
@@ -150,7 +156,7 @@ def main(arguments=None):
     order = np.random.default_rng(0).permutation(len(images))
     images, labels = images[order], labels[order]
 
-    net = Inception(narrow=options.narrow, optimizer=nn.Adam(2e-3))
+    net = Inception(narrow=options.narrow, optimizer=nn.Adam(2e-3), seed=options.seed)
     loss = nn.LossNode(net.logits, nn.LossDescriptor("softmax_cross_entropy", weight=1 / options.batch), label="loss")
     ends = loss.training_graph(None)
     graph = nn.NNGraph(None, [node.result_image for node in ends], [False] * len(ends))

@@ -68,13 +68,15 @@ def targets(objects) -> np.ndarray:
     return result.reshape(len(objects), GRID, GRID, -1)
 
 
-def network(images: nn.ImageNode, optimizer) -> nn.ImageNode:
+def network(images: nn.ImageNode, optimizer, seed: int = 0) -> nn.ImageNode:
     """Create the network with output [n, 8, 8, anchors * (5 + classes)]."""
     x, channels = images, 1
 
     def conv(x, inputs, outputs, size, label):
         descriptor = nn.ConvolutionDescriptor(size, size, inputs, outputs)
-        source = nn.TrainableConvolution(descriptor, None, False, optimizer=optimizer, label=label, seed=outputs + size)
+        source = nn.TrainableConvolution(
+            descriptor, None, False, optimizer=optimizer, label=label, seed=1000 * seed + outputs + size
+        )
         norm = nn.TrainableNormalization(outputs, momentum=0.95, optimizer=optimizer, label=f"{label} norm")
         x = nn.ConvolutionNode(x, source).result_image
         return nn.NeuronReLUNode(nn.BatchNormalizationNode(x, norm).result_image, 0.1).result_image
@@ -85,7 +87,7 @@ def network(images: nn.ImageNode, optimizer) -> nn.ImageNode:
     x = conv(x, channels, 128, 3, "conv3")
     x = conv(x, 128, 128, 3, "conv4")
     descriptor = nn.ConvolutionDescriptor(1, 1, 128, len(ANCHORS) * (5 + CLASSES))
-    last = nn.TrainableConvolution(descriptor, optimizer=optimizer, label="boxes", seed=1)
+    last = nn.TrainableConvolution(descriptor, optimizer=optimizer, label="boxes", seed=1000 * seed + 1)
     return nn.ConvolutionNode(x, last).result_image
 
 
@@ -148,6 +150,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the weights and of the training scenes")
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     options = parser.parse_args(arguments)
     digits = require("sklearn.datasets", "demo", "the digits").load_digits()
@@ -155,11 +158,12 @@ def main(arguments=None):
     train, test = Scenes(images[:1400], digits.target[:1400]), Scenes(images[1400:], digits.target[1400:])
 
     optimizer, place = nn.Adam(2e-3), nn.ImageNode("scenes")
-    prediction = network(place, optimizer)
+    prediction = network(place, optimizer, options.seed)
     descriptor = nn.YOLOLossDescriptor(ANCHORS, weight=0.1 / options.batch)
     ends = nn.YOLOLossNode(prediction, descriptor, label="yolo").training_graph(None)
     graph = nn.NNGraph(None, [node.result_image for node in ends], [False] * len(ends))
-    queue, rng, losses, start = mg.CommandQueue(graph.device), np.random.default_rng(0), [], time.perf_counter()
+    queue, losses, start = mg.CommandQueue(graph.device), [], time.perf_counter()
+    rng = np.random.default_rng(2 * options.seed)  # odd seeds are for the test scenes
     for step in require("tqdm.auto", "demo", "the progress bar").trange(options.steps, unit="step"):
         optimizer.learning_rate = 2e-3 * (1 - step / options.steps) + 1e-5
         scenes, objects = train.draw(options.batch, rng)
