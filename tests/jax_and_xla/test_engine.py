@@ -207,20 +207,6 @@ def test_backward_pass_computes_gelu_again_instead_of_storing_it_in_float32():
     assert text.count("optimization_barrier") > 0
 
 
-def test_a_matmul_of_padded_sizes_equals_the_plain_one():
-    from mpsgraph.jax.lax.matrix import _on_tensor_cores
-
-    rng = np.random.default_rng(0)
-    for a, b in (((2, 3, 1029), (1029, 5)), ((3, 4), (4, 1030)), ((2, 1031, 7), (2, 7, 1033)), ((1025,), (1025, 2))):
-        x, y = (jax.numpy.asarray(rng.normal(size=shape), jax.numpy.bfloat16) for shape in (a, b))
-        if x.ndim < 2:
-            x = x[None]
-        expected = jax.numpy.matmul(x.astype(np.float32), y.astype(np.float32))
-        found = _on_tensor_cores(x, y)
-        assert found.shape == expected.shape and found.dtype == x.dtype
-        np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2e-2, atol=2e-2 * a[-1] ** 0.5)
-
-
 @pytest.mark.parametrize("count", [None, 2])
 def test_batches_on_the_device_train_like_batches_on_the_host(on_cpu, count):
     engine = mg.jax.Engine(None if count is None else mesh(count, "data"))

@@ -95,6 +95,11 @@ class Engine:
         _keep_compiled_steps(cache)
 
     @property
+    def has_tensor_cores(self) -> bool:
+        """Whether the engine runs on NVIDIA GPUs."""
+        return self.device.platform == "gpu" and "nvidia" in str(self.device.device_kind).lower()
+
+    @property
     def attention_implementation(self) -> str | None:
         """The implementation of jax.nn.dot_product_attention to use, or None if attention is composed."""
         if self.attention != "auto":
@@ -350,7 +355,9 @@ class Prepared:
         }
         self._feeds = [engine.feed_sharding(shape, part) for part, (_, shape) in zip(
             self._parts, whole.values(), strict=True)]  # fmt: skip
-        self.program = program = Program(runner.graph, whole, targets, operations, engine.attention_implementation)
+        self.program = program = Program(
+            runner.graph, whole, targets, operations, engine.attention_implementation, engine.has_tensor_cores
+        )
         by_name = {v.name: v for v in runner.graph.variables}
         read = [name for name in program.variables if name not in program.assigned]
         self._assigned, self._read = ([by_name[n] for n in names] for names in (program.assigned, read))

@@ -35,7 +35,8 @@ class Program:
     feeds.
 
     `attention` is the implementation of jax.nn.dot_product_attention that computes half-precision attention without a
-    mask, or None to compute it from matmuls and softmax.
+    mask, or None to compute it from matmuls and softmax. `tensor_cores` states that the program runs on an NVIDIA GPU;
+    functions without it can run on any device.
     """
 
     def __init__(
@@ -45,8 +46,9 @@ class Program:
         targets: Sequence[Tensor],
         operations: Sequence[Operation] = (),
         attention: str | None = None,
+        tensor_cores: bool = False,
     ) -> None:
-        self._attention = attention
+        self._attention, self._tensor_cores = attention, tensor_cores
         made = _core.expanded(graph, dict(feeds), list(targets), list(operations), keep_attention=attention is not None)
         self._graph, self._feeds, self._targets = made["graph"], made["feeds"], made["targets"]
         self._variables, self.variables = made["variables"], [v.name for v in made["source_variables"]]
@@ -80,7 +82,8 @@ class Program:
         """
         jnp = jax.numpy
         values = [jnp.asarray(state[name]) for name in self.variables]
-        trace = Trace(self._variables, [*values, jnp.zeros((), np.bool_)], precision, loop_limit, self._attention)
+        state_values = [*values, jnp.zeros((), np.bool_)]
+        trace = Trace(self._variables, state_values, precision, loop_limit, self._attention, self._tensor_cores)
         trace.values.update(zip(self._feeds, map(jnp.asarray, feeds), strict=True))
         loss = self._targets[0] if self.assigned and self._targets else None
         trace.run_program(self.operations, loss)

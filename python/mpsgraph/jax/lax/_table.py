@@ -82,6 +82,10 @@ class Step:
         """The dtype of the first result, as a NumPy or ml_dtypes type."""
         return np.dtype(self.outputs[0].dtype.numpy)
 
+    def wide(self, operand: int, value: Value) -> Value:
+        """Return the wide value of an operand, or the given one if there is none; see `Trace.wide`."""
+        return self.trace.wide.get(self.inputs[operand], value)
+
     def axis(self, attribute: str = "axis", operand: int = 0) -> int:
         """Return an axis attribute as a non-negative axis of an operand."""
         axis = int(self.attributes[attribute])
@@ -107,10 +111,16 @@ class Trace:
         precision: Any,
         loop_limit: int,
         attention: str | None = None,
+        tensor_cores: bool = False,
     ) -> None:
         self.places = {variable: i for i, variable in enumerate(variables)}
         self.state = list(state)
         self.precision, self.loop_limit, self.attention = precision, loop_limit, attention
+        self.tensor_cores = tensor_cores
+        """Whether the program will run on an NVIDIA GPU."""
+        self.wide: dict[Tensor, Value] = {}
+        """Values whose last axis continues beyond that of the tensor, with zeros. They come from matmuls that round up
+        their sizes. Operations that can use them need neither the tensor's own value, a slice, nor another padding."""
         self.values: dict[Tensor, Value] = {}
         self._recomputation: Recomputation | None = None
         self._users: dict[Tensor, list[Operation]] = {}
@@ -166,6 +176,34 @@ class Trace:
             results = (results,)
         for tensor, value in zip(operation.outputs, results or (), strict=True):
             self.values[tensor] = value
+        self._widen(operation, operands)
+
+    def narrowed(self, tensor: Tensor, wide: Value) -> Value:
+        """Return the value of a tensor, given a value whose last axis may be longer, which is kept."""
+        columns = (tensor.shape or (0,))[-1]
+        if wide.shape[-1] == columns:
+            return wide
+        self.wide[tensor] = wide
+        return wide[..., :columns]
+
+    def _widen(self, operation: Operation, operands: Sequence[Value]) -> None:
+        """Let operations that keep zeros and the last axis pass wide values on."""
+        if not self.wide or operation.kind not in ("cast", "reshape", "select"):
+            return
+        result, place = operation.outputs[0], 1 if operation.kind == "select" else 0
+        wide = self.wide.get(operation.inputs[place])
+        shape = result.shape or ()
+        if wide is None or not shape or operation.inputs[place].shape[-1:] != shape[-1:]:
+            return
+        if operation.kind == "reshape":
+            self.wide[result] = wide.reshape(*shape[:-1], wide.shape[-1])
+        elif operation.kind == "cast":
+            self.wide[result] = self.lowered(operation, [wide])
+        else:
+            predicate, _, other = operands
+            is_zero = isinstance(other, np.ndarray) and other.ndim == 0 and not other
+            if is_zero and (np.ndim(predicate) == 0 or predicate.shape[-1] == 1):
+                self.wide[result] = self.lowered(operation, [predicate, wide, other])
 
     def lowered(self, operation: Operation, operands: Sequence[Value]) -> Value:
         """Return the results of an operation's lowering for the given operands."""
