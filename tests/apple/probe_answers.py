@@ -44,6 +44,8 @@ FIVE = r"\[16777217, 1832780943, 2143289345, 1, 3\]"
 ROUNDED = r"\[16777216, 1832780928, "
 SMALL = "reductions of 8-bit, 16-bit, and unsigned integers, bool, bfloat16"
 BYTES = "gathers of bool and uint8"
+SIXTEEN = r"\[0, 1, 2, 3, 4, 5, 6, 7, 16, 18, 20, 22, 24, 26, 28, 30\]"
+PAIRS = r"\[1, 2, 1, 2, 3, 4, 3, 4\]"
 
 RULES = [
     Rule("gathered_integers", "gathers and scatters of 32- and 64-bit integers", f": {ROUNDED}", f": {FIVE}$"),
@@ -247,6 +249,9 @@ RULES = [
     Rule("nan_of_relu", "", r": \[0, 0, 1\]", r": \[nan, 0, 1\]"),
     Rule("gather_out_of_bounds", "", ".", r": \[10, 30, 0, 0, 0\]"),
     Rule("variables_of_executables", "executables compiled with target operations", r"\[2, 2, 4, 4, 4\]"),
+    Rule("four_bit_constants", "", f": {SIXTEEN}$", counted_on=True),
+    Rule("four_bit_words", "elements of 4 bits in words", f": {SIXTEEN};"),
+    Rule("groups_of_rows", "dequantization by groups", rf"{DIES}|: (?!{PAIRS})", f": {PAIRS}$"),
     Rule("rank_0", "", ".", r"^3 \+ 3 = 6, with a result of 0 dimensions"),
     Rule("memory_of_others", "", "pages shared.*malloc pages shared"),
 ]

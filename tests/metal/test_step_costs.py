@@ -71,6 +71,7 @@ def residual() -> nn.Module:
 
 
 NETWORKS = {"digits": digits.classifier, "residual": residual}
+FIRST_STEP = {"digits": 263, "residual": 280}  # operations that the first step adds to the MPSGraph
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -91,6 +92,18 @@ def test_training_step_uses_one_command_buffer_and_does_not_wait(network: str):
     assert counts["host_waits"] == 0, counts
     assert counts["buffers"] <= 4, counts
     assert counts["shared_buffers"] <= 3 * STEPS, "only images, labels, and learning rate may be mapped"
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_first_step_adds_no_more_operations_than_documented(network: str):
+    g = mg.Graph()
+    g.variable_value(g.variable([1.0]))  # On the first use of a variable, the backend runs a test of its own.
+    trainer = mg.Trainer(NETWORKS[network](), loss="cross_entropy", optimizer=mg.optim.SGD(1e-3), device="metal")
+    taken()
+    float(trainer.train_step(*next(batches(2))))
+    assert taken()["operations"] <= FIRST_STEP[network]
+    page = (device.TESTS.parent / "docs/metal-steps.md").read_text()
+    assert f"({FIRST_STEP[network]})" in next(line for line in page.splitlines() if "operations added" in line)
 
 
 def test_feeds_are_not_copied():

@@ -82,6 +82,12 @@ MPSGraphTensor* Lowering::filled(double value, const TensorType& type) const {
 
 MPSGraphTensor* Lowering::ints(const Ints& values, DType dtype) const {
   const Dims dims{static_cast<int64_t>(values.size())};
+  if (dtype == DType::int32) {
+    const std::vector<int32_t> narrow(values.begin(), values.end());
+    return [graph() constantWithData:[NSData dataWithBytes:narrow.data() length:4 * narrow.size()]
+                               shape:numbers(dims)
+                            dataType:MPSDataTypeInt32];
+  }
   const ConstantPtr value = ConstantData::of_ints(values);
   MPSGraphTensor* tensor = [graph() constantWithData:bytes_of(value) shape:numbers(dims) dataType:MPSDataTypeInt64];
   return dtype == DType::int64 ? tensor : cast(tensor, dtype);
@@ -89,6 +95,7 @@ MPSGraphTensor* Lowering::ints(const Ints& values, DType dtype) const {
 
 MPSGraphTensor* Lowering::reshape(MPSGraphTensor* tensor, const Dims& dims) const {
   require_size(tensor, dims);
+  if ([tensor.shape isEqual:shape_of(dims)]) return tensor;
   return [graph() reshapeTensor:tensor withShape:shape_of(dims) name:nil];
 }
 
@@ -101,7 +108,8 @@ MPSGraphTensor* Lowering::bound_of(int64_t value) const {
 }
 
 MPSGraphTensor* Lowering::cast(MPSGraphTensor* tensor, DType dtype) const {
-  return [graph() castTensor:tensor toType:data_type(dtype) name:nil];
+  const MPSDataType type = data_type(dtype);
+  return tensor.dataType == type ? tensor : [graph() castTensor:tensor toType:type name:nil];
 }
 
 void Lowering::unsupported(const std::string& why) const {

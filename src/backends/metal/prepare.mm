@@ -7,6 +7,7 @@
 #include "backends/metal/block_checks.h"
 #include "backends/metal/block_prints.h"
 #include "backends/metal/lowering.h"
+#include "backends/metal/quantization_packed.h"
 #include "compiler/passes.h"
 #include "core/definition.h"
 #include "core/kind_table.h"
@@ -133,10 +134,11 @@ compiler::Rewriter::Replacement added_in_float32(compiler::Rewriter& r, const Op
   return narrowed(builder, {sum}, operation);
 }
 
-// Keep attention only if it has neither a causal mask, nor dropout, nor results for its gradient; other forms are
-// composed.
+// Keep attention only if it has neither a causal mask, nor dropout, nor results for its gradient, and packed weights
+// only if MPSGraph can read them; other forms are composed.
 bool keeps(const Operation& operation) {
   if (!find_lowering(operation.kind())) return false;
+  if (operation.is("dequantize_packed")) return dequantizes_natively(operation);
   return !operation.is("scaled_dot_product_attention") ||
          (operation.outputs.size() == 1 && !operation.attributes.boolean("causal") &&
           operation.attributes.real("dropout") == 0);

@@ -1,7 +1,11 @@
 // Probes of selectors and argument forms that no other project is known to use on Macs, as listed in
 // tests/apple/witnesses.txt. Each probe states the answer of the CPU device.
+#include <array>
+
+#include "backends/metal/availability.h"
 #include "backends/metal/direct.h"
 #include "backends/metal/probes.h"
+#include "backends/metal/quantization_packed.h"
 
 namespace mpsgraph::metal {
 
@@ -323,6 +327,58 @@ std::string depthwise_with_unread_rows(MetalDevice& device) {
              list(std::vector<float>(gradient.begin(), gradient.begin() + 8)));
 }
 
+const char* const before_15 = "not asked: dequantization by groups requires macOS 15";
+
+// Dequantize 16 elements of 4 bits, with a scale for each half of them.
+std::string four_bit_constants(MetalDevice& device) {
+  if (METAL_AVAILABLE(15.0, 18.0)) {
+    Trial trial(device);
+    const std::array<uint32_t, 2> words{0x76543210, 0xFEDCBA98};
+    MPSGraphTensor* elements = [trial.graph constantWithData:[NSData dataWithBytes:words.data() length:sizeof words]
+                                                       shape:@[ @16 ]
+                                                    dataType:MPSDataTypeUInt4];
+    MPSGraphTensor* found = [trial.graph dequantizeTensor:elements
+                                              scaleTensor:trial.fed({1, 2}, {2})
+                                                 dataType:MPSDataTypeFloat32
+                                                     name:nil];
+    return cat("elements 0 to 15, the last eight doubled: ", list(trial.values(found, {16})));
+  }
+  return before_15;
+}
+
+std::string four_bit_words(MetalDevice& device) {
+  if (METAL_AVAILABLE(15.0, 18.0)) {
+    Trial trial(device);
+    const std::array<int32_t, 2> words{0x76543210, static_cast<int32_t>(0xFEDCBA98)};
+    MPSGraphTensor* fed = trial.fed(std::vector<int32_t>(words.begin(), words.end()));
+    MPSGraphTensor* elements = [trial.graph reinterpretCastTensor:fed toType:MPSDataTypeUInt4 name:nil];
+    MPSGraphTensor* found = [trial.graph dequantizeTensor:elements
+                                              scaleTensor:trial.fed({1, 2}, {2})
+                                                 dataType:MPSDataTypeFloat32
+                                                     name:nil];
+    const std::vector<float> numbers = trial.values(found, {16});
+    return cat("elements 0 to 15, the last eight doubled: ", list(numbers), "; weights of 4 bits in variables are ",
+               reads_four_bits(device) ? "read as they are" : "composed");
+  }
+  return before_15;
+}
+
+std::string groups_of_rows(MetalDevice& device) {
+  if (METAL_AVAILABLE(15.0, 18.0)) {
+    Trial trial(device);
+    const std::array<int8_t, 8> ones{1, 1, 1, 1, 1, 1, 1, 1};
+    MPSGraphTensor* matrix = [trial.graph constantWithData:[NSData dataWithBytes:ones.data() length:sizeof ones]
+                                                     shape:@[ @4, @2 ]
+                                                  dataType:MPSDataTypeInt8];
+    MPSGraphTensor* found = [trial.graph dequantizeTensor:matrix
+                                              scaleTensor:trial.fed({1, 2, 3, 4}, {2, 2})
+                                                 dataType:MPSDataTypeFloat32
+                                                     name:nil];
+    return cat("ones with groups of two rows: ", list(trial.values(found, {4, 2})));
+  }
+  return before_15;
+}
+
 std::string many_images(MetalDevice& device) {
   const auto gradient = [&](int64_t images) {
     Trial trial(device);
@@ -389,6 +445,21 @@ std::vector<Probe> form_probes(MetalDevice& device) {
             "0 wrong positions: as on the CPU. More: sorted_order in src/backends/metal/order.mm must sort positions, "
             "too.",
             order_of_equal_numbers),
+      probe(device, "four_bit_constants", "Are constants of 4 bits dequantized?", "16 elements in two words",
+            "[0, 1, 2, ..., 7, 16, 18, ..., 30]: as on the CPU. Other values, or an aborted process: "
+            "dequantizes_natively in src/backends/metal/quantization_packed.mm must not accept constants of 4 bits.",
+            four_bit_constants),
+      probe(device, "four_bit_words", "Does MPSGraph convert words to elements of 4 bits?", "16 elements in two words",
+            "[0, 1, 2, ..., 7, 16, 18, ..., 30]: weights of 4 bits in variables need no composition, and "
+            "reads_four_bits in src/backends/metal/quantization_packed.mm could be removed. Other values: they are "
+            "composed. An aborted process: reads_four_bits must not run this program, because it aborts users' "
+            "programs, too.",
+            four_bit_words),
+      probe(device, "groups_of_rows", "Does dequantization support groups along the first axis?",
+            "a matrix of int8 with a scale for two rows",
+            "[1, 2, 1, 2, 3, 4, 3, 4]: has_rows_of_groups in src/backends/metal/quantization.mm could be removed. "
+            "Other values, or an aborted process: it is needed.",
+            groups_of_rows),
       probe(device, "many_images", "Are weight gradients over 65536 images correct?", "gradients of ones",
             "[65535, 65536]: check_images in src/backends/metal/convolution.mm could be removed. Other values: the "
             "check is needed.",

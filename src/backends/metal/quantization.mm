@@ -1,9 +1,10 @@
 // Dequantization of small integers to floats: (x - zero_point) * scale.
 //
 // MPSGraph's own operations keep weights small until a matmul reads them. They support 8-bit integers with parameters
-// for the whole tensor or along an axis, and, since macOS 15, with groups. Other forms are composed. The core expands
-// quantization and table lookups, because Apple documents neither how quantization rounds and saturates nor the result
-// for a missing table entry.
+// for the whole tensor or along an axis, and, since macOS 15, with groups along the last axis. Other forms are
+// composed. The core expands quantization and table lookups, because Apple documents neither how quantization rounds
+// and saturates nor the result for a missing table entry.
+#include <algorithm>
 #include <optional>
 
 #include "backends/metal/formula.h"
@@ -26,6 +27,10 @@ struct Dequantization {
 
   // Whether the scale is a list or has groups, and the zero point, if there is one, has the same shape.
   bool alike() const { return l.rank(1) > 0 && (!shifted || l.dims(1) == l.dims(2)); }
+  // Whether the scale has groups along the last axis only, which is the form that Apple documents.
+  bool has_rows_of_groups() const {
+    return std::equal(l.dims(1).begin(), l.dims(1).end() - 1, l.dims().begin(), l.dims().end() - 1);
+  }
   NSInteger axis() const { return static_cast<NSInteger>(l.axis()); }
 
   MPSGraphTensor* by_numbers(double scale, double zero_point) const {
@@ -79,6 +84,7 @@ GraphTensors lower_dequantize(Lowering& l) {
   if (l.rank(1) == 0 && scale && zero_point) return {d.by_numbers(*scale, *zero_point)};
   if (!d.alike()) return {d.composed()};
   if (!d.grouped) return {d.along_axis()};
+  if (!d.has_rows_of_groups()) return {d.composed()};
   if (METAL_AVAILABLE(15.0, 18.0)) {
     if (!d.shifted)
       return {[l.graph() dequantizeTensor:l.input(0) scaleTensor:l.input(1) dataType:d.type name:l.name()]};

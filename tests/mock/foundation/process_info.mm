@@ -37,15 +37,23 @@ int mock_gpu_generation(void) {
   return generation;
 }
 
+// Return whether an environment variable has the first of two values, which is the default.
+static bool is_first(const char* variable, const std::string& first, const std::string& second) {
+  const char* const given = std::getenv(variable);
+  const std::string wish = given ? given : first;
+  if (wish != first && wish != second)
+    mock::fatal("%s must be %s or %s, got %s", variable, first.c_str(), second.c_str(), given);
+  return wish == first;
+}
+
 int mock_executables_share_variables(void) {
-  static const bool shared = [] {
-    const char* const given = std::getenv("MPSGRAPH_MOCK_VARIABLES");
-    const std::string wish = given ? given : "shared";
-    if (wish != "shared" && wish != "separate")
-      mock::fatal("MPSGRAPH_MOCK_VARIABLES must be shared or separate, got %s", given);
-    return wish == "shared";
-  }();
+  static const bool shared = is_first("MPSGRAPH_MOCK_VARIABLES", "shared", "separate");
   return shared;
+}
+
+int mock_reinterprets_four_bits(void) {
+  static const bool accepted = is_first("MPSGRAPH_MOCK_FOUR_BITS", "accepted", "refused");
+  return accepted;
 }
 
 @implementation NSProcessInfo

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "graph/elementwise.h"
+#include "mock.h"
 
 using namespace mock;
 
@@ -159,16 +160,20 @@ BITS(bitwiseRightShift, shift_right(a, b, bits))
   });
 }
 
-// Reinterpret the bytes in memory order; the last dimension changes with the size of the elements.
+// Reinterpret the bytes in memory order; the last dimension changes with the size of the elements. Apple does not
+// document elements of 4 bits, which the mock accepts or refuses.
 - (MPSGraphTensor*)reinterpretCastTensor:(MPSGraphTensor*)tensor toType:(MPSDataType)type name:(NSString*)name {
   return add_one(self, @"reinterpretCast", name, {tensor}, [=](const Values& in) {
-    const auto from = static_cast<int64_t>(element_bytes(in[0].type)), to = static_cast<int64_t>(element_bytes(type));
+    const bool halved = in[0].type == MPSDataTypeUInt4 || type == MPSDataTypeUInt4;
+    if (halved && !mock_reinterprets_four_bits()) misuse(@"reinterpretCast: uint4 is not known to work");
+    const auto bits = [](MPSDataType element) { return static_cast<int64_t>(bytes_of(element, 8)); };
+    const int64_t from = bits(in[0].type), to = bits(type);
     Dims dims = in[0].dims;
     if (dims.empty() || dims.back() * from % to != 0)
       misuse(@"reinterpretCast: the last dimension of %@ %s must hold a whole number of %s elements", text_of(dims),
              type_name(in[0].type), type_name(type));
     dims.back() = dims.back() * from / to;
-    std::vector<std::byte> bytes(static_cast<size_t>(in[0].count() * from));
+    std::vector<std::byte> bytes(bytes_of(in[0].type, in[0].count()));
     in[0].store(bytes.data());
     return Value::of(type, dims, bytes.data());
   });

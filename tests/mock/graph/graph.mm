@@ -23,7 +23,7 @@ void require_size(NSString* kind, const ResultType& type) {
     elements *= static_cast<double>(size);
   }
   if (!rule && elements > static_cast<double>(INT32_MAX)) rule = @"a tensor must have fewer than 2^31 elements";
-  if (!rule && elements * static_cast<double>(element_bytes(type.type)) > 4294967296.0)
+  if (!rule && elements * static_cast<double>(bytes_of(type.type, 8)) > 8 * 4294967296.0)
     rule = @"a tensor must not exceed 2^32 bytes";
   if (!rule) return;
   break_size();
@@ -35,7 +35,7 @@ void require_size(NSString* kind, const ResultType& type) {
 MPSGraphOperation* add_operation(MPSGraph* graph, NSString* kind, NSString* name,
                                  const std::vector<MPSGraphTensor*>& inputs, std::vector<ResultType> results,
                                  EvaluateInRun evaluate) {
-  ++counters().operations;
+  count_operation(kind.UTF8String);
   MPSGraphOperation* operation = [[MPSGraphOperation alloc] init];
   NSMutableArray<MPSGraphTensor*>*in = [NSMutableArray array], *out = [NSMutableArray array];
   for (MPSGraphTensor* input : inputs) {
@@ -83,6 +83,9 @@ NSArray<MPSGraphTensor*>* add(MPSGraph* graph, NSString* kind, NSString* name,
   for (MPSGraphTensor* input : inputs) {
     if (!input) misuse(@"%@: an input must not be nil", kind);
     examples.push_back(example(input));
+    if (examples.back().type == MPSDataTypeUInt4 && ![kind hasPrefix:@"dequantize"] &&
+        ![kind isEqualToString:@"reinterpretCast"])
+      misuse(@"%@: uint4 is not known to work", kind);
   }
   std::vector<ResultType> results;
   for (const Value& value : evaluate(examples)) results.push_back({value.type, value.dims});

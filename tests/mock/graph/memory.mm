@@ -18,7 +18,7 @@ MPSGraphTensor* add_constant(MPSGraph* graph, Value value) {
 
 Value of_data(NSData* data, MPSShape* shape, MPSDataType type) {
   const Dims dims = dims_of(shape);
-  const size_t wanted = static_cast<size_t>(count_of(dims)) * element_bytes(type);
+  const size_t wanted = bytes_of(type, count_of(dims));
   if (data.length != wanted)
     misuse(@"constant: %lu bytes do not match shape %@ of %s", data.length, text_of(dims), type_name(type));
   return Value::of(type, dims, data.bytes);

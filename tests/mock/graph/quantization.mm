@@ -1,6 +1,9 @@
-// Dequantization of 8-bit integers to floats: result = scale (tensor - zeroPoint), with scalars, lists along an axis,
-// and tensors of groups, whose axes divide those of the tensor.
+// Dequantization of integers of 4 or 8 bits to floats: result = scale (tensor - zeroPoint), with scalars, lists along
+// an axis, and tensors of groups along the last axis.
+#include <algorithm>
+
 #include "graph/elementwise.h"
+#include "mock.h"
 
 using namespace mock;
 
@@ -9,8 +12,8 @@ namespace {
 // `parts` is the number of groups along each axis of the tensor, all of equal size.
 Value dequantized(const Values& in, double zero_point, MPSDataType type, const Dims& parts) {
   const Value &x = in[0], &scale = in[1];
-  if (x.type != MPSDataTypeInt8 && x.type != MPSDataTypeUInt8)
-    misuse(@"dequantize: the tensor must be int8 or uint8, got %s", type_name(x.type));
+  if (x.type != MPSDataTypeInt8 && x.type != MPSDataTypeUInt8 && x.type != MPSDataTypeUInt4)
+    misuse(@"dequantize: the tensor must be int8, uint8, or uint4, got %s", type_name(x.type));
   if ((type != MPSDataTypeFloat32 && type != MPSDataTypeFloat16) || scale.type != type)
     misuse(@"dequantize: result and scale must both be float32 or float16, got %s and %s", type_name(type),
            type_name(scale.type));
@@ -33,6 +36,16 @@ Value dequantized(const Values& in, double zero_point, MPSDataType type, const D
     ++i;
   });
   return result;
+}
+
+// Scales with groups differ from the tensor along the last axis only. Raises before macOS 15.
+const Dims& grouped(const Values& in) {
+  if (mock_macos_version() < 15) misuse(@"dequantize: groups require macOS 15");
+  const Dims &x = in[0].dims, &scale = in[1].dims;
+  if (scale.size() != x.size() || !std::equal(scale.begin(), scale.end() - 1, x.begin()))
+    misuse(@"dequantize: scales of shape %@ may differ from shape %@ along the last axis only", text_of(scale),
+           text_of(x));
+  return scale;
 }
 
 Dims along(const Value& x, NSInteger axis) {
@@ -82,8 +95,8 @@ Dims along(const Value& x, NSInteger axis) {
                         scaleTensor:(MPSGraphTensor*)scale
                            dataType:(MPSDataType)type
                                name:(NSString*)name {
-  return add_one(self, @"dequantize", name, {tensor, scale},
-                 [=](const Values& in) { return dequantized(in, 0, type, in[1].dims); });
+  return add_one(self, @"dequantizeGroups", name, {tensor, scale},
+                 [=](const Values& in) { return dequantized(in, 0, type, grouped(in)); });
 }
 
 - (MPSGraphTensor*)dequantizeTensor:(MPSGraphTensor*)tensor
@@ -91,7 +104,7 @@ Dims along(const Value& x, NSInteger axis) {
                     zeroPointTensor:(MPSGraphTensor*)zero_point
                            dataType:(MPSDataType)type
                                name:(NSString*)name {
-  return add_one(self, @"dequantize", name, {tensor, scale, zero_point},
-                 [=](const Values& in) { return dequantized(in, 0, type, in[1].dims); });
+  return add_one(self, @"dequantizeGroups", name, {tensor, scale, zero_point},
+                 [=](const Values& in) { return dequantized(in, 0, type, grouped(in)); });
 }
 @end

@@ -21,7 +21,8 @@ bool is_real(MPSDataType type);  // float32, float16, bfloat16
 bool is_complex(MPSDataType type);  // pairs of float32 or float16
 bool is_whole(MPSDataType type);  // integers and bool
 bool is_unsigned(MPSDataType type);
-size_t element_bytes(MPSDataType type);
+size_t element_bytes(MPSDataType type);  // raises for elements of 4 bits
+size_t bytes_of(MPSDataType type, int64_t count);  // size of an array; two elements of 4 bits share a byte
 MPSDataType part_type(MPSDataType type);  // real type of the parts of a complex type
 MPSDataType complex_type(MPSDataType type);  // complex type with parts of a real type
 const char* type_name(MPSDataType type);

@@ -2,6 +2,7 @@
 #include "graph/value.h"
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -17,20 +18,32 @@ bool is_real(MPSDataType type) {
   return type == MPSDataTypeFloat32 || type == MPSDataTypeFloat16 || type == MPSDataTypeBFloat16;
 }
 bool is_unsigned(MPSDataType type) {
-  return type == MPSDataTypeUInt8 || type == MPSDataTypeUInt16 || type == MPSDataTypeUInt32 ||
-         type == MPSDataTypeUInt64;
+  return type == MPSDataTypeUInt4 || type == MPSDataTypeUInt8 || type == MPSDataTypeUInt16 ||
+         type == MPSDataTypeUInt32 || type == MPSDataTypeUInt64;
 }
 bool is_whole(MPSDataType type) {
   return is_unsigned(type) || type == MPSDataTypeBool || type == MPSDataTypeInt8 || type == MPSDataTypeInt16 ||
          type == MPSDataTypeInt32 || type == MPSDataTypeInt64;
 }
 
-size_t element_bytes(MPSDataType type) {
+namespace {
+
+size_t element_bits(MPSDataType type) {
   if (!is_real(type) && !is_complex(type) && !is_whole(type))
     misuse(@"element type 0x%x is not supported by the mock", static_cast<unsigned>(type));
-  if (is_complex(type)) return 2 * element_bytes(part_type(type));
-  return (static_cast<unsigned>(type) & 0xFFFF) / 8;
+  if (is_complex(type)) return 2 * element_bits(part_type(type));
+  return static_cast<unsigned>(type) & 0xFFFF;
 }
+
+}  // namespace
+
+size_t element_bytes(MPSDataType type) {
+  const size_t bits = element_bits(type);
+  if (bits % 8) misuse(@"an element of %s is smaller than a byte", type_name(type));
+  return bits / 8;
+}
+
+size_t bytes_of(MPSDataType type, int64_t count) { return (static_cast<size_t>(count) * element_bits(type) + 7) / 8; }
 
 MPSDataType part_type(MPSDataType type) {
   return type == MPSDataTypeComplexFloat32   ? MPSDataTypeFloat32
@@ -53,6 +66,7 @@ const char* type_name(MPSDataType type) {
     case MPSDataTypeInt16: return "int16";
     case MPSDataTypeInt32: return "int32";
     case MPSDataTypeInt64: return "int64";
+    case MPSDataTypeUInt4: return "uint4";
     case MPSDataTypeUInt8: return "uint8";
     case MPSDataTypeUInt16: return "uint16";
     case MPSDataTypeUInt32: return "uint32";
@@ -88,6 +102,7 @@ int64_t wrap(int64_t value, MPSDataType type) {
     case MPSDataTypeInt8: return static_cast<int8_t>(value);
     case MPSDataTypeInt16: return static_cast<int16_t>(value);
     case MPSDataTypeInt32: return static_cast<int32_t>(value);
+    case MPSDataTypeUInt4: return value & 15;
     case MPSDataTypeUInt8: return static_cast<uint8_t>(value);
     case MPSDataTypeUInt16: return static_cast<uint16_t>(value);
     case MPSDataTypeUInt32: return static_cast<uint32_t>(value);
@@ -232,11 +247,11 @@ Dims broadcast_dims(const Dims& a, const Dims& b) {
 // --- values ----------------------------------------------------------------------------------------------------------
 
 Value::Value(MPSDataType type, Dims of) : type(type), dims(std::move(of)) {
-  element_bytes(type);
+  element_bits(type);
   for (const int64_t size : dims)
     if (size <= 0) misuse(@"MPSGraph does not support tensors without elements, got shape %@", text_of(dims));
   const auto elements = static_cast<size_t>(count());
-  if (static_cast<double>(elements) * static_cast<double>(element_bytes(type)) > 4294967296.0) {
+  if (static_cast<double>(elements) * static_cast<double>(element_bits(type)) > 8 * 4294967296.0) {
     break_size();
     misuse(@"a tensor must not exceed 2^32 bytes, got shape %@", text_of(dims));
   }
@@ -250,6 +265,11 @@ Value::Value(MPSDataType type, Dims of) : type(type), dims(std::move(of)) {
 Value Value::of(MPSDataType type, Dims dims, const void* bytes) {
   Value value(type, std::move(dims));
   const auto* at = static_cast<const std::byte*>(bytes);
+  if (type == MPSDataTypeUInt4) {  // the first element of a byte is in the low bits
+    for (int64_t i = 0; i < value.count(); ++i)
+      value.elements_->wholes[i] = std::to_integer<int64_t>(at[i / 2] >> (i % 2 * 4)) & 15;
+    return value;
+  }
   const size_t step = element_bytes(type);
   for (int64_t i = 0; i < value.count(); ++i, at += step) {
     if (is_whole(type))
@@ -269,6 +289,11 @@ Value Value::of_integers(const std::vector<int64_t>& numbers, MPSDataType type) 
 
 void Value::store(void* bytes) const {
   auto* at = static_cast<std::byte*>(bytes);
+  if (type == MPSDataTypeUInt4) {
+    std::memset(at, 0, bytes_of(type, count()));
+    for (int64_t i = 0; i < count(); ++i) at[i / 2] |= static_cast<std::byte>(elements_->wholes[i] << (i % 2 * 4));
+    return;
+  }
   const size_t step = element_bytes(type);
   for (int64_t i = 0; i < count(); ++i, at += step) {
     if (is_whole(type))

@@ -34,6 +34,9 @@ int mock_gpu_generation(void);
 // Return whether executables of an MPSGraph share its variables. If not, each executable has a copy, made when it is
 // compiled. The environment variable MPSGRAPH_MOCK_VARIABLES, "shared" (the default) or "separate", sets the answer.
 int mock_executables_share_variables(void);
+// Return whether reinterpretCast converts words to elements of 4 bits and back; if not, it raises. The environment
+// variable MPSGRAPH_MOCK_FOUR_BITS, "accepted" (the default) or "refused", sets the answer.
+int mock_reinterprets_four_bits(void);
 
 // Records of os_signpost and os_log, oldest first. The last 8192 records are kept, with truncated text.
 enum mock_signpost_kind { MOCK_SIGNPOST_EVENT, MOCK_SIGNPOST_BEGIN, MOCK_SIGNPOST_END, MOCK_LOG };

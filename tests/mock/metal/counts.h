@@ -16,6 +16,8 @@ struct mock_counts {
   uint64_t compilations;  // executables, and programs that an MPSGraph compiles because its cache does not have them
 };
 struct mock_counts mock_take_counts(void);  // the counts since the previous call
+// Return how many operations of a kind, such as "dequantizeGroups", have been added to MPSGraph objects so far.
+uint64_t mock_added_operations(const char* kind);
 // Return the size of the initial data that MPSGraph objects keep for their variables. Shared memory counts once.
 uint64_t mock_initial_variable_bytes(void);
 }
@@ -27,5 +29,6 @@ struct Counters {
       operations{0}, compilations{0};
 };
 Counters& counters();
+void count_operation(const char* kind);
 
 }  // namespace mock
