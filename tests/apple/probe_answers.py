@@ -115,6 +115,7 @@ RULES = [
         f"^{ENDED}",
         "^(refused|the folder is made|nothing is written)",
     ),
+    Rule("padding_of_five_axes", "padding of large tensors with more than four axes", rf"{DIES}|^[1-9]\d* of", "^0 of"),
     Rule("scan_of_five_axes", "cumulative operations", rf"{DIES}|: (?!\[1, 3, 6\])", r": \[1, 3, 6\]"),
     Rule(
         "scatter_along_a_last_axis_of_one",

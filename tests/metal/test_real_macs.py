@@ -423,3 +423,20 @@ def test_half_precision_convolution_gradients_match_the_cpu(dtype: str):
     of_x, of_w = (g.cast(gradients[half], "float32") for half in halves)
     found = g.run(feeds, [of_x, of_w])
     assert np.all(found[of_w].numpy() == 2 * 2 * 2) and found[of_x].numpy()[0, 0, 1, 1] == 4 * 4
+
+
+@pytest.mark.parametrize("mode", ["constant", "zero", "reflect", "symmetric", "clamp_to_edge"])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_padding_of_large_tensors_with_five_axes_keeps_their_elements(mode: str, dtype: str):
+    """MPSGraph overwrites the elements if the axes after the padded one have 65536 elements or more."""
+    x = np.arange(2 * 3 * 256 * 256).reshape(1, 2, 3, 256, 256).astype(dtype)
+    widths = [(0, 0), (0, 0), (2, 1), (0, 1), (0, 0)]
+    numpy_mode = {"zero": "constant", "clamp_to_edge": "edge"}.get(mode, mode)
+    value = {"constant_values": 7 if mode == "constant" else 0} if numpy_mode == "constant" else {}
+    expected = np.pad(x, widths, numpy_mode, **value)
+    g = mg.Graph()
+    t = g.placeholder(x.shape, dtype)
+    left, right = zip(*widths, strict=True)
+    options = {"value": 7} if mode == "constant" else {}
+    y = g.pad(t, list(left), list(right), mode=mode, **options)
+    np.testing.assert_array_equal(g.run({t: x}, y).numpy(), expected)

@@ -75,12 +75,7 @@ GraphTensors lower_pad(Lowering& l) {
     return {carried(l, l.dtype(), as, {l.input()}, [&](const GraphTensors& in) {
       const double constant = imaginary ? 0 : value;
       imaginary = true;
-      return [l.graph() padTensor:in[0]
-                  withPaddingMode:*native
-                      leftPadding:numbers(left)
-                     rightPadding:numbers(right)
-                    constantValue:constant
-                             name:l.name()];
+      return Steps(l).pad(in[0], *native, left, right, constant);
     })};
   const Steps s(l);
   MPSGraphTensor* padded = l.input();

@@ -287,6 +287,24 @@ std::string reflected_twice(MetalDevice& device) {
   return cat("[1, 2, 3] with reflection padding of three before it: ", list(trial.values(padded, {6})));
 }
 
+// Pad the first of two large images.
+std::string padding_of_five_axes(MetalDevice& device) {
+  Trial trial(device);
+  constexpr int64_t side = 256;
+  std::vector<float> images(2 * side * side);
+  for (size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i % 1000 + 1);
+  MPSGraphTensor* padded = [trial.graph padTensor:trial.fed(images, {1, 1, 2, side, side})
+                                  withPaddingMode:MPSGraphPaddingModeConstant
+                                      leftPadding:@[ @0, @0, @1, @0, @0 ]
+                                     rightPadding:@[ @0, @0, @0, @0, @0 ]
+                                    constantValue:0
+                                             name:nil];
+  const std::vector<float> found = trial.values(padded, {1, 1, 3, side, side});
+  size_t wrong = 0;
+  for (size_t i = 0; i < found.size(); ++i) wrong += found[i] != (i < side * side ? 0 : images[i - side * side]);
+  return wrong_of(wrong, found.size(), "numbers");
+}
+
 std::string scan_of_five_axes(MetalDevice& device) {
   Trial trial(device);
   MPSGraphTensor* x = trial.fed({1, 2, 3}, {3, 1, 1, 1, 1});
@@ -518,6 +536,10 @@ std::vector<Probe> limit_probes(MetalDevice& device) {
             "[30, 10]: gathers do not need short_dims in src/backends/metal/indexing.h. Other values, or an aborted "
             "process: short_dims is needed.",
             gather_along_one),
+      probe(device, "padding_of_five_axes", "Is padding of five axes correct?",
+            "one of 65536 numbers before two others",
+            "0 wrong numbers: Steps::pad in src/backends/metal/steps.h need not combine axes. More: it must.",
+            padding_of_five_axes),
       probe(device, "scan_of_five_axes", "Do cumulative operations support the first of five axes?",
             "cumulative sums of 1, 2, 3",
             "[1, 3, 6]: src/backends/metal/cumulative.mm need not reshape. Other values, or an aborted process: the "

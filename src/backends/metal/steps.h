@@ -105,12 +105,29 @@ class Steps {
     return [g sliceTensor:x dimension:static_cast<NSUInteger>(axis) start:start length:length name:nil];
   }
   T pad_zeros(T x, const Ints& left, const Ints& right) const {
-    return [g padTensor:x
-        withPaddingMode:MPSGraphPaddingModeConstant
-            leftPadding:numbers(left)
-           rightPadding:numbers(right)
-          constantValue:0
-                   name:nil];
+    return pad(x, MPSGraphPaddingModeConstant, left, right, 0);
+  }
+  // MPSGraph overwrites the elements of large tensors with more than four dimensions (pytorch/pytorch#194922). These
+  // are padded along one axis after the other, with all dimensions before and after the axis combined.
+  T pad(T x, MPSGraphPaddingMode mode, const Ints& left, const Ints& right, double value) const {
+    const auto pad_all = [&](T tensor, const Ints& before, const Ints& behind) {
+      return [g padTensor:tensor
+          withPaddingMode:mode
+              leftPadding:numbers(before)
+             rightPadding:numbers(behind)
+            constantValue:value
+                     name:nil];
+    };
+    Dims dims = dims_of(x.shape);
+    if (dims.size() <= 4) return pad_all(x, left, right);
+    for (size_t axis = 0; axis < dims.size(); ++axis) {
+      if (left[axis] == 0 && right[axis] == 0) continue;
+      const auto at = dims.begin() + static_cast<int64_t>(axis);
+      const T lanes = reshape(x, {element_count({dims.begin(), at}), *at, element_count({at + 1, dims.end()})});
+      *at += left[axis] + right[axis];
+      x = reshape(pad_all(lanes, {0, left[axis], 0}, {0, right[axis], 0}), dims);
+    }
+    return x;
   }
   T coordinate(int64_t axis, const Dims& dims) const {  // int32 index of each element along the axis
     require_size(dims, size_of(DType::int32));

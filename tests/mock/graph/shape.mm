@@ -103,6 +103,15 @@ int64_t padding_source(MPSGraphPaddingMode mode, int64_t i, int64_t size) {
   }
 }
 
+// On a Mac, padding overwrites the elements of tensors with more than four dimensions if the last dimension, or all
+// dimensions after the padded one, have 2^16 elements or more.
+bool overwrites_elements(const Dims& from, const Dims& to) {
+  if (from.size() <= 4) return false;
+  const auto first = static_cast<size_t>(std::mismatch(from.begin(), from.end(), to.begin()).first - from.begin());
+  if (first == from.size()) return false;
+  return std::max(to.back(), count_of(Dims(to.begin() + static_cast<int64_t>(first) + 1, to.end()))) >= 65536;
+}
+
 Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const Dims& right, double constant) {
   if (left.size() != x.rank() || right.size() != x.rank())
     misuse(@"padding: expected one padding per axis on each side");
@@ -117,6 +126,7 @@ Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const D
              (long)mode, text_of(dims));
     dims[axis] += left[axis] + right[axis];
   }
+  const bool overwrites = overwrites_elements(x.dims, dims);
   Value result(x.type, dims);
   const Dims strides = strides_of(x.dims);
   int64_t next = 0;
@@ -127,7 +137,7 @@ Value padded(const Value& x, MPSGraphPaddingMode mode, const Dims& left, const D
       source[axis] = padding_source(mode, position[axis] - left[axis], x.dims[axis]);
       inside = inside && source[axis] >= 0;
     }
-    if (inside)
+    if (inside && !overwrites)
       result.copy(next, x, offset_of(source, strides));
     else
       result.set(next, mode == MPSGraphPaddingModeConstant ? constant : 0.0);
