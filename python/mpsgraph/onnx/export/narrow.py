@@ -77,7 +77,7 @@ def _narrowed(tensor: TensorProto) -> TensorProto | None:
 def packed_nibbles(value: np.ndarray) -> bytes:
     """Pack the lowest four bits of integers into bytes, the first integer into the lower half."""
     flat = np.append(value.reshape(-1).astype(np.int64) & 15, np.zeros(value.size % 2, np.int64))
-    return (flat[0::2] | flat[1::2] << 4).astype(np.uint8).tobytes()
+    return bytes((flat[0::2] | flat[1::2] << 4).astype(np.uint8))
 
 
 def _codes(value: np.ndarray, kind: str) -> np.ndarray | None:
