@@ -222,8 +222,8 @@ def test_invalid_quantization_raises(tmp_path):
         (tmp_path / "config.json").write_text(json.dumps({**entries, **changed}))
         return mg.lm.load(tmp_path)
 
-    with pytest.raises(mg.UnsupportedError, match="quantized by 'gptq'"):
-        load_with(quantization_config={"quant_method": "gptq", "bits": 4})
+    with pytest.raises(mg.UnsupportedError, match="quantized by 'hqq'"):
+        load_with(quantization_config={"quant_method": "hqq", "bits": 4})
     with pytest.raises(mg.UnsupportedError, match="mode 'mxfp4'"):
         load_with(quantization={"bits": 4, "group_size": 32, "mode": "mxfp4"})
     with pytest.raises(mg.CheckpointError, match="integers bits and group_size"):

@@ -24,6 +24,7 @@ from .adapters import adapter_names
 from .decoder import Decoder, Encoder, LanguageModel
 from .families import family_of
 from .gguf import read_gguf
+from .gptq import method_of, packed_checkpoint
 from .quantization import Formats, formats_of, packed_rules, quantized_formats, replace_layers, without_quantization
 from .settings import Settings
 from .storage import read_json, write_safetensors
@@ -73,8 +74,10 @@ def load(
         entries, state, tokenizer = read_gguf(place)
     else:
         entries, state, tokenizer = read_configuration(place), read_values(place), load_tokenizer(place)
-    wanted = dtype_of(state) if dtype is None else as_dtype(dtype)
     where = str(place / "config.json") if place.is_dir() else str(place)
+    if method_of(entries) is not None:
+        entries, state = packed_checkpoint(entries, state, where)
+    wanted = dtype_of(state) if dtype is None else as_dtype(dtype)
     entries, quantization = without_quantization(entries, where)
     model = described(entries, zeros, wanted, ignore, where)
     family, a = family_of(entries["model_type"]), model.architecture

@@ -200,8 +200,8 @@ def without_quantization(entries: Mapping[str, Any], where: str) -> tuple[dict[s
         raise CheckpointError(f"{where}: quantization must be an object, got {shown(given)}")
     if others is not None and "quant_method" in others:
         raise UnsupportedError(
-            f"{where}: checkpoints quantized by {shown(others['quant_method'])} are not supported; supported is MLX's "
-            'form, with "quantization": {"bits", "group_size"}'
+            f"{where}: checkpoints quantized by {shown(others['quant_method'])} are not supported; supported are gptq, "
+            'awq, and MLX\'s form, with "quantization": {"bits", "group_size"}'
         )
     if given.get("mode", "affine") != "affine":
         raise UnsupportedError(f"{where}: quantization mode {shown(given['mode'])} is not supported, only affine")
