@@ -14,10 +14,16 @@ let library = Target.binaryTarget(name: "CMpsgraph", path: "build/CMpsgraph.xcfr
 let package = Package(
   name: "mpsgraph",
   platforms: [.macOS("13.3"), .iOS("16.4")],
-  products: [.library(name: "Mpsgraph", targets: ["Mpsgraph"])],
+  products: [
+    .library(name: "Mpsgraph", targets: ["Mpsgraph"]),
+    .library(name: "MpsgraphApple", targets: ["MpsgraphApple"]),
+  ],
   targets: [
     library,
     .target(name: "Mpsgraph", dependencies: ["CMpsgraph"]),
-    .testTarget(name: "MpsgraphTests", dependencies: ["Mpsgraph"], resources: [.copy("Packages")]),
+    .target(name: "MpsgraphApple", dependencies: ["Mpsgraph"]),
+    .testTarget(
+      name: "MpsgraphTests", dependencies: ["Mpsgraph"], resources: [.copy("Packages"), .copy("Vectors")]),
+    .testTarget(name: "TalkTests", dependencies: ["MpsgraphApple"]),
   ]
 )

@@ -23,6 +23,7 @@ def main(arguments: list[str]) -> None:
     files = {
         ROOT / "include" / "mpsgraph" / "application" / "operations.hpp": for_cpp.header(found),
         ROOT / "swift" / "Sources" / "Mpsgraph" / "Operations.swift": for_swift.source(found),
+        ROOT / "swift" / "Sources" / "MpsgraphApple" / "Operations.swift": for_swift.apple(found),
     }
     if arguments not in ([], ["--check"]):
         sys.exit(f"the only option is --check, got {' '.join(arguments)}")

@@ -2,53 +2,42 @@
 import CMpsgraph
 import Foundation
 
-/// A value in a graph. It retains its graph.
-public struct Tensor: @unchecked Sendable {
-  let pointer: OpaquePointer
-  public let graph: Graph
-
-  /// The type, as far as it is known in the graph.
-  public func type() throws -> TensorType {
-    var type = mpsgraph_type()
-    try check(mpsgraph_tensor_type(pointer, &type))
-    return try TensorType(type)
-  }
-
-  public func name() throws -> String { try text { mpsgraph_tensor_name(pointer, $0, $1, $2) } }
-
-  /// Returns a copy of a variable's current value. Throws a `Failure` of kind `graph` if the tensor is not a variable.
-  public func read() throws -> NDArray { try NDArray(Handle { mpsgraph_variable_read(pointer, $0) }) }
-
-  /// Sets a variable to a value of the same type.
-  public func write(_ value: NDArray) throws { try check(mpsgraph_variable_write(pointer, value.handle.pointer)) }
-}
-
-/// An operation in a graph, used for operations without results, such as assignments. It retains its graph.
-public struct Operation: @unchecked Sendable {
-  let pointer: OpaquePointer
-  public let graph: Graph
-}
-
 /// A graph of operations on a device. Only one thread may build it at a time, but many may run it.
 public final class Graph: Sendable {
   let handle: Handle
+  let building: Locked<Building>
 
   /// Creates an empty graph on the given device, or on the default device.
-  public init(device: Device? = nil) throws {
+  ///
+  /// - Parameter seed: Determines the initial weights of layers and the random numbers of dropout. By default, the
+  ///   system's random numbers provide a seed.
+  public init(device: Device? = nil, seed: UInt64? = nil) throws {
     handle = try Handle { mpsgraph_graph_create(device?.handle.pointer, $0) }
+    building = Locked(Building(seed: seed))
   }
 
   /// Opens a package written by `mpsgraph.save` in Python.
   public init(package: URL, device: Device? = nil) throws {
     handle = try Handle { mpsgraph_graph_open(package.path, device?.handle.pointer, $0) }
+    building = Locked(Building(seed: nil))
   }
 
   /// Parses the textual form of a graph.
   public init(text: String, device: Device? = nil) throws {
     handle = try Handle { mpsgraph_graph_from_text(text, text.utf8.count, device?.handle.pointer, $0) }
+    building = Locked(Building(seed: nil))
   }
 
-  init(_ handle: Handle) { self.handle = handle }
+  /// Creates a reference to the same graph.
+  package init(sharing other: Graph) {
+    handle = other.handle
+    building = other.building
+  }
+
+  init(_ handle: Handle) {
+    self.handle = handle
+    building = Locked(Building(seed: nil))
+  }
 
   public func text() throws -> String { try Mpsgraph.text { mpsgraph_graph_text(handle.pointer, $0, $1, $2) } }
 
@@ -87,7 +76,7 @@ public final class Graph: Sendable {
     try tensor { mpsgraph_graph_find(handle.pointer, role.rawValue, name, $0) }
   }
 
-  public func findOperation(_ name: String) throws -> Operation {
+  public func findOperation(_ name: String) throws -> GraphOperation {
     try operation { mpsgraph_graph_find_operation(handle.pointer, name, $0) }
   }
 
@@ -113,7 +102,7 @@ public final class Graph: Sendable {
 
   /// Adds an operation with any number of results.
   public func create(_ kind: String, _ inputs: [Tensor] = [], _ values: [String: Attribute] = [:], name: String? = nil)
-    throws -> Operation
+    throws -> GraphOperation
   {
     let attributes = try attributes(values)
     let pointers: [OpaquePointer?] = inputs.map { $0.pointer }
@@ -122,33 +111,40 @@ public final class Graph: Sendable {
     }
   }
 
-  public func results(of operation: Operation) throws -> [Tensor] {
+  public func results(of operation: GraphOperation) throws -> [Tensor] {
     var count = 0
     try check(mpsgraph_operation_output_count(operation.pointer, &count))
     return try (0..<count).map { index in try tensor { mpsgraph_operation_output(operation.pointer, index, $0) } }
   }
 
-  /// Adds a placeholder, which is also an input with this name.
-  public func placeholder(_ type: TensorType, name: String) throws -> Tensor {
+  /// Adds a placeholder. If it has a name, it is also an input with this name.
+  public func placeholder(_ type: TensorType, name: String?) throws -> Tensor {
     let made = try add("placeholder", [], ["type": .type(type)], name: name)
-    try setName(name, .input, of: made)
+    if let name { try setName(name, .input, of: made) }
     return made
   }
 
-  public func variable(_ value: NDArray, name: String) throws -> Tensor {
+  /// Adds a variable, which keeps its value from run to run, with an initial value.
+  public func variable(_ value: NDArray, name: String? = nil) throws -> Tensor {
     try add("variable", [], ["value": .data(value)], name: name)
   }
 
-  public func constant(_ value: NDArray) throws -> Tensor { try add("constant", [], ["value": .data(value)]) }
+  /// Adds a constant with a copy of the array.
+  public func constant(_ value: NDArray, name: String? = nil) throws -> Tensor {
+    try add("constant", [], ["value": .data(value)], name: name)
+  }
 
-  public func assign(_ variable: Tensor, _ value: Tensor) throws -> Operation { try create("assign", [variable, value]) }
+  /// Adds an operation that sets a variable when the graph runs. Pass it to a run as an operation.
+  public func assign(_ variable: Tensor, _ value: Tensor) throws -> GraphOperation { try create("assign", [variable, value]) }
 
-  /// Returns the gradients of `loss` with respect to each of `tensors`, in the same order.
+  /// Adds the gradients of a tensor with respect to each of `tensors`, and returns them in the same order.
+  ///
+  /// If `loss` is not a scalar, the gradients are those of the sum of its elements.
   public func gradients(of loss: Tensor, withRespectTo tensors: [Tensor]) throws -> [Tensor] {
     let pointers: [OpaquePointer?] = tensors.map { $0.pointer }
     var made = [OpaquePointer?](repeating: nil, count: tensors.count)
     try check(mpsgraph_graph_gradients(loss.pointer, pointers, pointers.count, &made))
-    return made.map { Tensor(pointer: $0!, graph: self) }
+    return try made.map { try Tensor($0!, graph: self) }
   }
 
   // MARK: control flow
@@ -166,7 +162,7 @@ public final class Graph: Sendable {
     _ lower: Tensor, _ upper: Tensor, _ step: Tensor, initial: [Tensor],
     body: @escaping (_ index: Tensor, _ values: [Tensor]) throws -> [Tensor]
   ) throws -> [Tensor] {
-    let types = try [lower.type()] + initial.map { try $0.type() }
+    let types = [lower.type] + initial.map { $0.type }
     return try withBlocks(
       "for", [lower, upper, step] + initial, [(types, { try body($0[0], Array($0.dropFirst())) })])
   }
@@ -177,7 +173,7 @@ public final class Graph: Sendable {
     initial: [Tensor], before: @escaping (_ values: [Tensor]) throws -> (predicate: Tensor, values: [Tensor]),
     after: @escaping (_ values: [Tensor]) throws -> [Tensor]
   ) throws -> [Tensor] {
-    let types = try initial.map { try $0.type() }
+    let types = initial.map { $0.type }
     var handedOn: [TensorType] = []
     return try withBlocks(
       "while", initial,
@@ -186,13 +182,28 @@ public final class Graph: Sendable {
           types,
           { arguments in
             let (predicate, values) = try before(arguments)
-            handedOn = try values.map { try $0.type() }
+            handedOn = values.map { $0.type }
             return [predicate] + values
           }
         ),
         (nil, after),
       ],
       later: { handedOn })
+  }
+
+  /// Returns the result of `body`, whose operations run after the given operations.
+  public func controlDependency<R>(on operations: [GraphOperation], _ body: () throws -> R) throws -> R {
+    let pointers: [OpaquePointer?] = operations.map { $0.pointer }
+    try check(mpsgraph_graph_begin_control_dependencies(handle.pointer, pointers, pointers.count))
+    let result: R
+    do {
+      result = try body()
+    } catch {
+      _ = mpsgraph_graph_end_control_dependencies(handle.pointer)
+      throw error
+    }
+    try check(mpsgraph_graph_end_control_dependencies(handle.pointer))
+    return result
   }
 
   /// Adds an operation with blocks. Each block has the types of its arguments (nil for those that `later` returns) and
@@ -208,7 +219,7 @@ public final class Graph: Sendable {
         var arguments = [OpaquePointer?](repeating: nil, count: types.count)
         try check(mpsgraph_graph_begin_block(handle.pointer, types, types.count, &arguments))
         do {
-          let results = try block.content(arguments.map { Tensor(pointer: $0!, graph: self) })
+          let results = try block.content(arguments.map { try Tensor($0!, graph: self) })
           let pointers: [OpaquePointer?] = results.map { $0.pointer }
           try check(mpsgraph_graph_end_block(handle.pointer, pointers, pointers.count))
         } catch {
@@ -240,7 +251,7 @@ public final class Graph: Sendable {
 
   /// Compiles the graph for any feeds, targets, and operations to run with them.
   public func compile(
-    feeds: [(tensor: Tensor, type: TensorType)], targets: [Tensor], operations: [Operation] = []
+    feeds: [(tensor: Tensor, type: TensorType)], targets: [Tensor], operations: [GraphOperation] = []
   ) throws -> Executable {
     let fed: [OpaquePointer?] = feeds.map { $0.tensor.pointer }
     let types = feeds.map { $0.type.c }
@@ -253,12 +264,12 @@ public final class Graph: Sendable {
       })
   }
 
-  private func tensor(_ make: (UnsafeMutablePointer<OpaquePointer?>) -> mpsgraph_status) throws -> Tensor {
-    Tensor(pointer: try belonging(make), graph: self)
+  func tensor(_ make: (UnsafeMutablePointer<OpaquePointer?>) -> mpsgraph_status) throws -> Tensor {
+    try Tensor(belonging(make), graph: self)
   }
 
-  private func operation(_ make: (UnsafeMutablePointer<OpaquePointer?>) -> mpsgraph_status) throws -> Operation {
-    Operation(pointer: try belonging(make), graph: self)
+  private func operation(_ make: (UnsafeMutablePointer<OpaquePointer?>) -> mpsgraph_status) throws -> GraphOperation {
+    GraphOperation(pointer: try belonging(make), graph: self)
   }
 
   /// Returns an object owned by the graph, which needs no release.

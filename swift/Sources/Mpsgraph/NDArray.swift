@@ -15,6 +15,12 @@ public final class NDArray: Sendable {
     self.type = try TensorType(type)
   }
 
+  /// Creates a reference to the same array.
+  package init(sharing other: NDArray) {
+    handle = other.handle
+    type = other.type
+  }
+
   /// Creates an array of zeros.
   public convenience init(zeros type: TensorType) throws {
     var c = type.c
@@ -65,6 +71,19 @@ public final class NDArray: Sendable {
     let bytes = memory.count * MemoryLayout<T>.stride
     let start = UnsafeMutablePointer(mutating: memory.baseAddress)
     try self.init(Handle { mpsgraph_array_from_memory(&c, nil, start, bytes, 0, nil, nil, $0) })
+  }
+
+  /// The number of bytes of all elements.
+  public var byteCount: Int { (type.count ?? 0) * type.elementType.size }
+
+  /// Copies all elements, in row-major order, into memory of exactly `byteCount` bytes.
+  public func read(into memory: UnsafeMutableRawBufferPointer) throws {
+    try check(mpsgraph_array_read(handle.pointer, memory.baseAddress, memory.count))
+  }
+
+  /// Sets all elements, in row-major order, from memory of exactly `byteCount` bytes.
+  public func write(from memory: UnsafeRawBufferPointer) throws {
+    try check(mpsgraph_array_write(handle.pointer, memory.baseAddress, memory.count))
   }
 
   private func memory() throws -> UnsafeRawBufferPointer {

@@ -19,6 +19,14 @@ public enum ElementType: Int32, CaseIterable, Sendable {
   case complex64 = 13
   case complex128 = 14
 
+  /// Whether the type is a signed or unsigned integer type.
+  public var isInteger: Bool {
+    switch self {
+    case .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64: return true
+    default: return false
+    }
+  }
+
   /// The size of an element in bytes.
   public var size: Int {
     switch self {

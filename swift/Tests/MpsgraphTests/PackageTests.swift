@@ -43,7 +43,7 @@ final class PackageTests: XCTestCase {
     let graph = try Graph(package: packages.appendingPathComponent("classifier.mpsgraph"))
     XCTAssertEqual(try graph.tensors(.input).map { $0.name }, ["x"])
     XCTAssertEqual(try graph.tensors(.output).map { $0.name }, ["scores"])
-    XCTAssertEqual(try graph.find(.input, "x").type(), try TensorType(.float32, [-1, 4]))
+    XCTAssertEqual(try graph.find(.input, "x").type, try TensorType(.float32, [-1, 4]))
     let executable = try graph.compile([TensorType(.float32, [12, 4])])
     let x = expected.x.withUnsafeBytes { Data($0) }
     let result = try executable.run([NDArray(data: x, type: TensorType(.float32, [12, 4]))])[0]
@@ -55,7 +55,7 @@ final class PackageTests: XCTestCase {
     let graph = try Graph(package: packages.appendingPathComponent("classifier.mpsgraph"))
     let w2 = try graph.find(.parameter, "w2")
     XCTAssertEqual(try w2.read().values(Float.self), expected.w2)
-    try w2.write(NDArray(zeros: w2.type()))
+    try w2.write(NDArray(zeros: w2.type))
     let saved = directory.appendingPathComponent("zeros.mpsgraph")
     try graph.save(to: saved)
     try w2.write(NDArray(expected.w2, shape: [8, 3]))
