@@ -29,7 +29,7 @@ extern "C" {
 /* ---- status, types and handles ---- */
 
 /* The version of this interface. A library supports programs compiled for its own version and for all earlier ones. */
-#define MPSGRAPH_INTERFACE_VERSION 3
+#define MPSGRAPH_INTERFACE_VERSION 4
 #define MPSGRAPH_MAX_RANK 16
 
 typedef int32_t mpsgraph_status;

@@ -95,6 +95,14 @@ def test_shared_library_links_in_a_project_with_c_alone(tmp_path):
     assert run(tmp_path / "build" / "application") == "done\n"
 
 
+def test_native_examples_build_with_cmake(tmp_path):
+    """test_talks.py checks the results."""
+    found = f"-DCMAKE_PREFIX_PATH={WHEEL / 'lib' / 'cmake'}"
+    run("cmake", "-S", ROOT / "examples" / "native", "-B", tmp_path, "-G", "Ninja", found)
+    run("cmake", "--build", tmp_path, "--target", "wwdc22")
+    assert "range 3 7 11 15 19 23" in run(tmp_path / "wwdc22")
+
+
 def package_config(installed: Path, *options: str) -> list[str]:
     environment = os.environ | {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
     try:
