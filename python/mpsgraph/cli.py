@@ -5,7 +5,8 @@ Usage:
     mpsgraph demo digits [--data DIR] [--iterations N] [--seed S] [--output DIR]
     mpsgraph selftest [--device NAME] [--json FILE] [--quick | --all] [--only PART] [--match TEXT] [--draw FILE]
     mpsgraph profile [--by WHAT] [--top N] [--trace FILE] script.py ...
-    mpsgraph launch -n N [--threads T] [--hosts A,B] [--unbound] script.py ...
+    mpsgraph launch -n N [--restarts R] [--threads T] [--hosts A,B] [--unbound] script.py ...
+    mpsgraph launch --engine jax [-n N] [--restarts R] [--coordinator HOST:PORT --nodes M --node I] script.py ...
     mpsgraph lm generate | chat | quantize | serve PATH ...
     python -m mpsgraph --cmake-dir | --include-dir
 """
@@ -103,14 +104,33 @@ def _profile(options: argparse.Namespace) -> int:
 
 
 def _launch(options: argparse.Namespace) -> int:
-    from .distributed.launch import launch
+    from .distributed.launch import Job, launch, machines_of
 
     if not options.script.is_file():
         print(f"mpsgraph: script not found: {options.script}", file=sys.stderr)
         return 1
+    of_mpi = {"--threads": options.threads, "--hosts": options.hosts, "--unbound": options.unbound or None}
+    of_jax = {f"--{name}": getattr(options, name) for name in ("coordinator", "nodes", "node", "cards")}
+    for name, value in (of_mpi if options.engine == "jax" else of_jax).items():
+        if value is not None:
+            other = "mpi" if options.engine == "jax" else "jax"
+            print(
+                f"mpsgraph launch: {name} is an option of --engine {other}, got --engine {options.engine}",
+                file=sys.stderr,
+            )
+            return 2
+    if options.engine == "mpi" and options.processes is None:
+        print("mpsgraph launch: MPI needs the number of processes: pass -n N", file=sys.stderr)
+        return 2
     try:
-        shared = options.processes, options.threads, options.hosts
-        return launch(str(options.script), options.arguments, *shared, bound=not options.unbound)
+        script, processes = str(options.script), options.processes or 1
+        if options.engine == "jax":
+            machines = machines_of(options.coordinator, options.nodes, options.node)
+            job = Job(script, options.arguments, processes, machines=machines, cards=options.cards)
+        else:
+            shared = processes, options.threads, options.hosts
+            job = Job(script, options.arguments, *shared, bound=not options.unbound)
+        return launch(job, options.engine, options.restarts)
     except Error as error:
         print(f"mpsgraph: {error}", file=sys.stderr)
         return 1
@@ -130,6 +150,13 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {text}")
     return number
 
 
@@ -172,8 +199,35 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--trace", type=Path, metavar="FILE", help="write a timeline to open in ui.perfetto.dev")
     profile.add_argument("script", type=Path, help="script to run, followed by its arguments")
     profile.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
-    start = commands.add_parser("launch", help="run a script in several processes that train together (MPI)")
-    start.add_argument("-n", "--processes", type=_positive, required=True, metavar="N", help="number of processes")
+    start = commands.add_parser("launch", help="run a script in several processes that train together (MPI or JAX)")
+    start.add_argument(
+        "-n",
+        "--processes",
+        type=_positive,
+        metavar="N",
+        help="number of processes of MPI, or of JAX on this machine (default for JAX: 1)",
+    )
+    start.add_argument(
+        "--engine", choices=("mpi", "jax"), default="mpi", help="what connects the processes (default: mpi)"
+    )
+    start.add_argument(
+        "--restarts",
+        type=_count,
+        default=0,
+        metavar="R",
+        help="how often to start all processes again after one has failed (default: 0)",
+    )
+    start.add_argument(
+        "--coordinator", metavar="HOST:PORT", help="address of the first machine, for JAX on several machines"
+    )
+    start.add_argument("--nodes", type=_positive, metavar="M", help="number of machines, for JAX (default: 1)")
+    start.add_argument("--node", type=_count, metavar="I", help="index of this machine, for JAX (default: 0)")
+    start.add_argument(
+        "--cards",
+        type=_positive,
+        metavar="K",
+        help="GPUs of each process, for JAX (default: all for one process, else 1)",
+    )
     start.add_argument(
         "--threads",
         type=_positive,

@@ -4,7 +4,12 @@ Processes with different settings raise at the start. A process that dies ends t
 checkpoint.
 """
 
+import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,3 +65,63 @@ def test_process_death_stops_other_processes_and_keeps_checkpoint(how: str, tmp_
         assert a["losses"] == b["losses"] and a["step"] == b["step"] == 12
         for name, value in a["weights"].items():
             np.testing.assert_array_equal(value, b["weights"][name])
+
+
+ENDLESS = """
+import os, signal, sys
+from pathlib import Path
+import mpsgraph as mg
+import numpy as np
+rank, folder = mg.distributed.rank(), Path(sys.argv[2])
+trainer = mg.Trainer(mg.nn.Linear(5), distributed=True, device="cpu")
+x, y = np.zeros((8, 12), np.float32), np.zeros(8, np.int32)
+for step in range(10**9):
+    trainer.train_step(x, y)
+    if step == 3:
+        trainer.wait()
+        (folder / str(rank)).write_text(str(os.getpid()))
+        if rank == 1 and sys.argv[1] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if rank == 1 and sys.argv[1] == "raises":
+            raise ValueError("the disk is on fire")
+"""
+
+
+def left_over() -> set[str]:
+    """Return the files that MPI and the package use while processes run."""
+    patterns = {"/dev/shm": ("mpich*", "mpsgraph-*", "ucx*"), "/tmp": ("hydra*", "mpsgraph-*")}
+    return {str(path) for folder, names in patterns.items() for name in names for path in Path(folder).glob(name)}
+
+
+@pytest.mark.parametrize("how", ["killed", "raises", "interrupted", "launcher killed"])
+def test_abnormal_end_leaves_no_files_and_no_processes(how: str, tmp_path):
+    program, before = tmp_path / "train.py", left_over()
+    program.write_text(ENDLESS)
+    command = [sys.executable, "-m", "mpsgraph", "launch", "-n", "3", "--threads", "1", program, how, tmp_path]
+    started = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    end = time.monotonic() + 60
+    while len(list(tmp_path.glob("?"))) < 3 and started.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    numbers = [int(path.read_text() or 0) for path in tmp_path.glob("?")]
+    if how == "interrupted":
+        os.killpg(started.pid, signal.SIGINT)
+    elif how == "launcher killed":
+        started.kill()
+    said, _ = started.communicate(timeout=60)
+    assert started.returncode != 0, said
+    assert how == "raises" or "Traceback" not in said, said
+    end = time.monotonic() + 15
+    while any(is_running(number) for number in numbers) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not [number for number in numbers if is_running(number)], said
+    assert left_over() <= before, said
+
+
+def is_running(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

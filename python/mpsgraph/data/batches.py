@@ -68,6 +68,8 @@ class Batches:
         self.batch_size, self.shuffle, self.seed, self.drop_last = batch_size, shuffle, seed, drop_last
         self.shards = 0, 1
         """Index of the part of each batch that is returned, and number of parts."""
+        self.hosts = 0, 1, 1
+        """Index of the share of each batch that is returned, number of shares, and divisor of shared batches."""
         self.epoch = 0
         self.position = 0  # Number of batches of this epoch already returned.
 
@@ -103,6 +105,41 @@ class Batches:
         self.shards, self.batch_size = (index, count), self.batch_size * count
         return self
 
+    def divide(self, index: int, count: int, divisor: int) -> Batches:
+        """Return only one of `count` equal shares of each batch from now on.
+
+        The batches of all shares together are those of one process, whatever the number of shares. A batch whose size
+        is not a multiple of `divisor` is returned whole.
+
+        Args:
+            index: Share to return, from 0 to count - 1.
+            count: Number of shares.
+            divisor: Number of parts into which the shares together are divided, a multiple of count.
+
+        Returns:
+            This object.
+
+        Raises:
+            ShapeError: If index or divisor are out of range.
+
+        Example:
+            >>> data = mg.data.batches((np.arange(7),), batch_size=4, shuffle=False).divide(1, 2, 4)
+            >>> [x.tolist() for x, in data]
+            [[2, 3], [4, 5, 6]]
+        """
+        if not 0 <= index < count or divisor < 1 or divisor % count:
+            raise ShapeError(
+                f"divide: index must be from 0 to count - 1 and divisor a multiple of count, got index {index}, count "
+                f"{count}, divisor {divisor}"
+            )
+        self.hosts = index, count, divisor
+        return self
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the batch that was returned last is whole, because its size cannot be divided into shares."""
+        return min(self.batch_size, self.samples - (self.position - 1) * self.batch_size) % self.hosts[2] != 0
+
     def __len__(self) -> int:
         """Return the number of batches in an epoch."""
         return self._count(self.samples)
@@ -113,7 +150,9 @@ class Batches:
 
     def _part(self, picked: np.ndarray) -> np.ndarray:
         """Return the share of a batch's sample indices that this process reads in distributed training."""
-        index, count = self.shards
+        index, count, divisor = (*self.shards, 1) if self.shards[1] > 1 else self.hosts
+        if len(picked) % divisor:
+            return picked
         return picked[len(picked) * index // count : len(picked) * (index + 1) // count]
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:

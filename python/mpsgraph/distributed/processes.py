@@ -8,12 +8,15 @@ check for such notifications regularly, so no process waits forever. An uncaught
 from __future__ import annotations
 
 import atexit
+import os
 import pickle
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,12 +43,27 @@ class Processes:
         self.common = world.Dup()
         """Communicator for messages of the program's main thread."""
         self._control = world.Dup()
+        self._unlink_shared_memory()
         self._kept: list[Any] = []  # Abandoned requests and their buffers, kept alive because MPI may still use them.
         self._before_exit: list[Callable[[], None]] = []
         if self.size > 1:
             self._inherited = sys.excepthook
             sys.excepthook = self._end_all
             atexit.register(self._leave)
+
+    def _unlink_shared_memory(self) -> None:
+        """Unlink the files of MPI's shared memory, so that they are not left over however the processes end.
+
+        mpich would unlink the files itself, but only if all processes end normally. All processes have opened them, so
+        the memory lasts until the processes end.
+        """
+        self.common.Barrier()
+        with suppress(OSError):
+            for line in Path("/proc/self/maps").read_text().splitlines():
+                path = line.split()[-1]
+                if path.startswith("/dev/shm/mpich_shm_"):
+                    with suppress(FileNotFoundError):
+                        os.unlink(path)
 
     def channel(self) -> Any:
         """Create a separate communicator for the messages of another thread; all processes must call this."""

@@ -66,7 +66,12 @@ class Program:
         """Whether 64-bit types are used, which must be enabled in JAX."""
 
     def run(
-        self, state: Mapping[str, Any], feeds: Sequence[Any], precision: str, loop_limit: int
+        self,
+        state: Mapping[str, Any],
+        feeds: Sequence[Any],
+        precision: str,
+        loop_limit: int,
+        shardings: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> tuple[list[Any], dict[str, Any], Any]:
         """Compute targets under JAX tracing.
 
@@ -75,6 +80,8 @@ class Program:
             feeds: One value per feed.
             precision: Precision of float32 matmuls and convolutions.
             loop_limit: Maximum number of iterations of differentiated loops whose length is known only at run time.
+            shardings: How fully sharded variables are stored, and how operations use them: pairs of shardings, keyed by
+                variable name. Defaults to none.
 
         Returns:
             The targets, a dict of new values keyed by the name of the assigned variable, and whether an index was out
@@ -82,8 +89,10 @@ class Program:
         """
         jnp = jax.numpy
         values = [jnp.asarray(state[name]) for name in self.variables]
-        state_values = [*values, jnp.zeros((), np.bool_)]
-        trace = Trace(self._variables, state_values, precision, loop_limit, self._attention, self._tensor_cores)
+        places = zip(self._variables, self.variables, strict=True)
+        divided = {variable: shardings[name] for variable, name in places if name in shardings} if shardings else None
+        first = [*values, jnp.zeros((), np.bool_)]
+        trace = Trace(self._variables, first, precision, loop_limit, self._attention, self._tensor_cores, divided)
         trace.values.update(zip(self._feeds, map(jnp.asarray, feeds), strict=True))
         loss = self._targets[0] if self.assigned and self._targets else None
         trace.run_program(self.operations, loss)

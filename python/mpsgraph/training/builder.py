@@ -184,7 +184,7 @@ class StepBuilder:
                 self.program.last_step = last
         return last[1], last[2]
 
-    def steps_for(self, batch: Batch) -> list[tuple[Executable, Built]]:
+    def steps_for(self, batch: Batch) -> list[tuple[Any, Built]]:
         """Return the executables of the steps for a batch: with gradient accumulation, with and without an update."""
         steps, every, found = self.state.steps, self.state.accumulation, []
         made = steps.made
@@ -192,7 +192,6 @@ class StepBuilder:
             for number in {made, made - made % every + every - 1}:
                 steps.made = number
                 executable, built = self.step_for(batch.shapes(), *batch.parts, self.settings.check_finite)
-                assert isinstance(executable, Executable)
                 found.append((executable, built))
         finally:
             steps.made = made

@@ -98,7 +98,7 @@ def save(
     header = json.dumps({"__metadata__": described, **entries}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
     header = header.replace(_BLANK.encode(), _checksum(header, buffers).encode(), 1)
-    _write_atomically(Path(path), [struct.pack("<Q", len(header)), header, *buffers])
+    write_atomically(Path(path), [struct.pack("<Q", len(header)), header, *buffers])
 
 
 @checked
@@ -200,7 +200,27 @@ def _checksum(header: bytes, buffers: list[memoryview]) -> str:
     return digest.hexdigest()
 
 
-def _write_atomically(path: Path, parts: list[Any]) -> None:
+def header_of(path: Path) -> dict[str, Any]:
+    """Return the header of a safetensors file. Raise CheckpointError if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            length = struct.unpack("<Q", file.read(8))[0]
+            file_bytes(path, length)
+            return dict(json.loads(file.read(length)))
+    except (OSError, ValueError, TypeError, struct.error) as error:
+        raise CheckpointError(f"{path} is not a checkpoint: its header cannot be read ({error})") from error
+
+
+def write_atomically(path: Path, parts: list[Any]) -> None:
+    """Write a file under a temporary name, flush it to disk, and rename it.
+
+    Args:
+        path: Path of the file.
+        parts: Contents, as objects with the buffer protocol.
+
+    Raises:
+        CheckpointError: If the file cannot be written. An existing file is then unchanged.
+    """
     if not path.name:
         raise CheckpointError(f"'{path}' cannot be written: it has no file name")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path as FilePath
 
 import numpy as np
 
@@ -18,12 +20,14 @@ from ..errors import CheckpointError, Error, GraphError
 from ..nn.module import Module, is_built
 from ..nn.quantized import QuantizedEmbedding, QuantizedLinear
 from ..optim import by_hand
-from . import checkpoint
+from . import checkpoint, sharded_checkpoint
 from .builder import StepBuilder
 from .checkpoint_contents import Contents
 from .checkpoint_values import packed
+from .engine import Engine
 from .forms import Description
 from .history import History
+from .sharded_checkpoint import Part
 from .state import unset_average
 from .transaction import all_or_nothing
 
@@ -31,9 +35,17 @@ _FIT = "fit"  # Prefix of the names of arrays that belong to the fit. Variables 
 Path = str | os.PathLike[str]
 
 
-def save(builder: StepBuilder, path: Path, frozen: bool = True) -> None:
+def save(
+    builder: StepBuilder, path: Path, frozen: bool = True, sharded: bool = False, background: bool = False
+) -> None:
     """Save a trainer; see Trainer.save."""
     state, settings = builder.state, builder.settings
+    if sharded and state.partnership is not None:
+        raise GraphError(
+            "Trainer.save: all processes of distributed=True have the whole state, which the first one writes: pass "
+            "sharded=False"
+        )
+    state.writer.wait()
     if not builder.specs:
         raise GraphError("Trainer.save: there is nothing to save yet: train or evaluate first")
     state.steps.wait()
@@ -43,11 +55,13 @@ def save(builder: StepBuilder, path: Path, frozen: bool = True) -> None:
     used, dormant = state.variables(), state.dormant()
     left_out = [] if frozen else _frozen_paths(builder)
     variables = {name: variable for name, variable in (used | dormant).items() if name not in set(left_out)}
-    values = dict(zip(variables, state.values(variables.values()), strict=True))
+    # The parts of a sharded checkpoint are read from the engine's devices instead.
+    by_parts = sharded and builder.engine is not None
+    values = {} if by_parts else dict(zip(variables, state.values(variables.values()), strict=True))
     dtypes = {name: str(v.dtype) for name, v in variables.items()}
     state.drop_stale_sums()
     # Values that an earlier checkpoint contained for variables that this trainer has not needed yet.
-    waiting = {name: value for name, value in state.unclaimed.items() if name not in values}
+    waiting = {name: value for name, value in state.unclaimed.items() if name not in variables}
     optional = state.optional_variables(settings.optimizer)
     averages = set(state.averages.values())
     metadata = {
@@ -67,14 +81,69 @@ def save(builder: StepBuilder, path: Path, frozen: bool = True) -> None:
         "averages": json.dumps([name for name, variable in variables.items() if variable in averages]),
     }
     arrays |= waiting
-    partnership = state.partnership
+    partnership, engine = state.partnership, state.engine
     if partnership is None or not partnership.agreed:
-        checkpoint.save(path, values | arrays, metadata, dtypes)
+        if sharded:
+            parts = [] if builder.engine is None else builder.engine.parts(variables)
+            whole = sharded_checkpoint.parts_of(values | arrays)
+            _write(builder, background, _sharded(engine, FilePath(path), parts, whole, metadata, dtypes))
+        elif engine is None or engine.process[0] == 0:
+            _write(builder, background, lambda: checkpoint.save(path, values | arrays, metadata, dtypes))
+        else:
+            _write(builder, background, lambda: None)
         return
     states = {name: values[name] for name in state.of_random_states(variables)}
     metadata["distributed"] = json.dumps(partnership.description(states))
     values |= {name: partnership.total(values[name], dtypes[name]) for name in state.of_gradient_sums(variables)}
+    if background:
+        if partnership.is_first:
+            state.writer.start(lambda: checkpoint.save(path, values | arrays, metadata, dtypes))
+        return
     partnership.by_first(lambda: checkpoint.save(path, values | arrays, metadata, dtypes), "the checkpoint")
+
+
+def _sharded(
+    engine: Engine | None,
+    folder: FilePath,
+    parts: Sequence[Part],
+    whole: Sequence[Part],
+    metadata: Mapping[str, str],
+    dtypes: Mapping[str, str],
+) -> Callable[[], None]:
+    """Return a function that writes this process's file of a sharded checkpoint, and in the first process the index."""
+    process, processes = (0, 1) if engine is None else engine.process
+    number = secrets.randbits(31)
+    token = f"{number if engine is None else engine.of_first(number):08x}"
+
+    def write() -> None:
+        own = [*parts, *whole] if process == 0 else parts
+        sharded_checkpoint.write_parts(folder, token, process, processes, own, dtypes)
+        if process == 0:
+            sharded_checkpoint.write_index(folder, token, processes, metadata)
+
+    return write
+
+
+def _write(builder: StepBuilder, background: bool, write: Callable[[], None]) -> None:
+    """Write a checkpoint now, in all processes of an engine, or in the background.
+
+    Raises:
+        CheckpointError: If any process fails to write.
+    """
+    if background:
+        builder.state.writer.start(write)
+        return
+    failed: Error | None = None
+    try:
+        write()
+    except Error as error:
+        failed = error
+    engine = builder.state.engine
+    of_process = None if engine is None else engine.first_failure(failed is not None)
+    if failed is not None:
+        raise failed
+    if of_process is not None:
+        raise CheckpointError(f"process {of_process} could not write its part of the checkpoint; its error says why")
 
 
 def _frozen_paths(builder: StepBuilder) -> list[str]:
@@ -86,6 +155,10 @@ def _frozen_paths(builder: StepBuilder) -> list[str]:
             if isinstance(module, (QuantizedLinear, QuantizedEmbedding)) and is_built(module):
                 trained -= set(module.buffers())
     return [path for path, v in network.named_variables().items() if v not in trained]
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    return sharded_checkpoint.load(FilePath(path)) if FilePath(path).is_dir() else checkpoint.load(path)
 
 
 def load(builder: StepBuilder, path: Path, take_seed: bool) -> None:
@@ -101,10 +174,11 @@ def load(builder: StepBuilder, path: Path, take_seed: bool) -> None:
     """
     state = builder.state
     partnership = state.partnership
+    state.writer.wait()
     if partnership is None:
-        values, metadata = checkpoint.load(path)
+        values, metadata = _read(path)
     else:
-        values, metadata = partnership.by_first(lambda: checkpoint.load(path), "the checkpoint")
+        values, metadata = partnership.by_first(lambda: _read(path), "the checkpoint")
     contents = Contents.of(path, values, metadata)
     state.steps.wait()
     builder.follow_settings()

@@ -8,10 +8,14 @@ copies them back when a caller accesses them through the graph (see `Graph.on`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from .._core import NDArray, Operation, Tensor
 from ..graph import Graph
+from .sharded_checkpoint import Part
 
 
 class DeviceArray:
@@ -46,9 +50,36 @@ class DeviceArray:
         """Return the number of samples, the size of the first axis."""
         return self.shape[0]
 
+    def numpy(self) -> np.ndarray:
+        """Return a copy of the whole array on this host. With several processes, all must call this method."""
+        raise NotImplementedError
+
     def copy(self) -> DeviceArray:
         """Return this array, which never changes."""
         return self
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share of each batch that this process passes to an engine."""
+
+    index: int
+    """Index of the share."""
+    count: int
+    """Number of shares. Processes whose devices compute the same samples pass the same share."""
+    parts: int
+    """Number of parts into which the engine divides a batch. All processes pass an indivisible batch as a whole."""
+
+
+class StepMemory(NamedTuple):
+    """Bytes that a compiled step needs on one device of an engine, in addition to variables and feeds."""
+
+    intermediates: int
+    """Values that the step computes, and workspace: the largest amount in use at the same time."""
+    constants: int
+    """The program and its constants."""
+    results: int
+    """Values that the step returns, apart from variables, whose memory it reuses."""
 
 
 class Started(Protocol):
@@ -87,6 +118,13 @@ class Prepared(Protocol):
             The started run.
         """
 
+    def memory(self, inputs: Sequence[Any]) -> StepMemory:
+        """Return the memory that a run needs on one device.
+
+        Args:
+            inputs: Arrays in the order of the feeds.
+        """
+
 
 class Runner(Protocol):
     """Protocol of a graph whose variables and runs an engine manages, as `DeviceGraph` does for a device."""
@@ -121,12 +159,59 @@ class Runner(Protocol):
             Arrays in the order of the targets.
         """
 
+    def parts(self, variables: Mapping[str, Tensor]) -> list[Part]:
+        """Return the parts of variables that this process writes to a sharded checkpoint, copied from the devices.
+
+        Args:
+            variables: Variables of the graph, keyed by their name in the checkpoint.
+        """
+
+    def bytes_of(self, variable: Tensor) -> int:
+        """Return the number of bytes that a variable takes on one device.
+
+        Args:
+            variable: A variable of the graph.
+        """
+
     def give_back(self) -> None:
         """Wait for all started runs, then copy the values of the variables back to the graph."""
 
 
 class Engine(Protocol):
     """Protocol of engines, which run graphs instead of mpsgraph's own devices."""
+
+    @property
+    def share(self) -> Share:
+        """The share of each batch that this process passes."""
+
+    @property
+    def process(self) -> tuple[int, int]:
+        """The index of this process, and the number of processes that train together."""
+
+    def of_first(self, number: int) -> int:
+        """Return the number that the first process passes. All processes must call this.
+
+        Args:
+            number: A number from 0 to 2**31 - 1.
+        """
+
+    def first_failure(self, failed: bool) -> int | None:
+        """Return the index of the first process that passes True, or None. All processes must call this.
+
+        Args:
+            failed: Whether this process failed.
+        """
+
+    def on_device(self, batch: Any, whole: bool = False) -> Any:
+        """Copy a batch to the devices.
+
+        Args:
+            batch: A structure of arrays. With several processes, each passes its own share.
+            whole: Whether all processes pass the same whole batch instead.
+
+        Returns:
+            The structure with DeviceArray objects, whose shapes are those of the whole batch.
+        """
 
     def on(self, graph: Graph) -> Runner:
         """Return the runner of a graph.

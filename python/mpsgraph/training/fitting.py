@@ -17,12 +17,14 @@ from ..nn.metrics import Accumulated
 from .batch import Batch, WholeArrays, as_batch, as_source, split_off, with_class_weights
 from .callbacks import Callback, ProgressBar
 from .checkpoint_values import packed
+from .engine import DeviceArray
 from .evaluation import labels_of
 from .history import History
 from .means import Means
 from .roles import Trains
 from .step import Built
 from .step_result import StepResult
+from .structure import leaves
 
 
 class Fit:
@@ -54,6 +56,7 @@ class Fit:
         if self.partnership is not None:
             source = self.partnership.sharded(source)
             self.alike = self.partnership.options.shard and isinstance(source, (Batches, WholeArrays))
+        self.order = self._divided(source)
         self.source = self._resumed(source, data)
         self.pending: deque[tuple[StepResult, Built, Batch]] = deque()
         # Steps of which callbacks have not been notified yet, keyed by step number.
@@ -80,7 +83,8 @@ class Fit:
         total = iterations or (length * epochs if length else None)
         bar = ProgressBar(total, epochs=None if iterations else epochs, steps=length)
         told = [*callbacks, bar] if progress else list(callbacks)
-        if self.partnership is not None and not self.partnership.is_first:
+        engine, partnership = self.state.engine, self.partnership
+        if not (engine is None or engine.process[0] == 0) or not (partnership is None or partnership.is_first):
             told = [callback for callback in told if not callback.first_process_only]
         self.told = sorted(told, key=lambda callback: callback.saves)
         trainer.stopped, self.state.fit = None, self
@@ -126,6 +130,10 @@ class Fit:
                 continue
             if self.class_weights is not None:
                 batch = with_class_weights(batch, self.class_weights)
+            engine = self.state.engine
+            if engine is not None and engine.share.count > 1:
+                whole = self.order is not None and self.order.is_whole
+                batch = Batch(*engine.on_device(batch.parts, whole))
             result = trainer.train_step(*batch.parts, copy=copy)
             built = self.builder.last_built
             assert built is not None
@@ -158,7 +166,8 @@ class Fit:
         given = [part for part in built.parts if part.accumulated]
         if not given:
             return
-        arrays = {id(t): a for t, a in zip(built.placeholders, batch.arrays(), strict=True)}
+        pairs = zip(leaves(built.labels), leaves(batch.labels), strict=True)
+        arrays = {id(t): a.numpy() if isinstance(a, DeviceArray) else a for t, a in pairs}
         for part, output in zip(given, result.outputs[: len(given)], strict=True):
             for metric in part.accumulated.values():
                 if self.steps == 0:
@@ -278,6 +287,18 @@ class Fit:
                     batches = itertools.chain([first], batches)
 
         return batches, own()
+
+    def _divided(self, source: Iterable[Any]) -> Batches | None:
+        """Divide batches if several processes pass shares of each batch to an engine, and return their order.
+
+        All processes return None for an iterable of shares, and without an engine of several processes.
+        """
+        engine = self.state.engine
+        share = None if engine is None else engine.share
+        order = source.batches if isinstance(source, WholeArrays) else source
+        if share is None or share.count == 1 or not isinstance(order, Batches):
+            return None
+        return order.divide(share.index, share.count, share.parts)
 
     def _resumed(self, source: Iterable[Any], data: Any) -> Iterable[Any]:
         """Return the source of batches, positioned where the loaded checkpoint was saved."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from .builder import StepBuilder
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes of memory that a training step needs, by purpose.
+    """Bytes of memory that a training step needs, by purpose. With an engine, those of each of its devices.
 
     Attributes:
         weights: The model's parameters and buffers.
@@ -58,37 +57,43 @@ def estimate(builder: StepBuilder, batch: Any, labels: Any, weights: Any) -> Mem
     """Return the memory that a step of a trainer needs for a batch. The step is built and compiled, but does not run.
 
     Raises:
-        UnsupportedError: If the trainer does not run on the CPU.
+        UnsupportedError: If the trainer runs on a device that plans memory itself.
     """
-    state = builder.state
+    state, engine = builder.state, builder.engine
     used = Device.default() if state.device is None else state.device
     name = used.name if isinstance(used, Device) else used
-    if name != "cpu" or builder.engine is not None:
+    if name != "cpu" and engine is None:
         raise UnsupportedError(
-            "Trainer.memory_estimate: MPSGraph and engines plan memory themselves, so only the CPU device can report "
-            "the memory of a step: create the trainer with device='cpu'"
+            "Trainer.memory_estimate: MPSGraph plans memory itself, so it cannot report the memory of a step: create "
+            "the trainer with device='cpu', or with an engine"
         )
     if labels is None and isinstance(batch, tuple) and len(batch) in (2, 3):
         batch, labels, weights = (*batch, None)[:3]
     given = builder.converted(checked_batch(batch, labels, weights))
     steps = builder.steps_for(given)
     built = steps[0][1]
+    size_of = _allocated if engine is None else engine.bytes_of
     model = set(state.network.named_variables().values())
     states = [variable for variable in state.variables().values() if variable not in model]
     of_optimizer = {v for made in built.minimized for v in states_in(made.optimizer)}
+    weights = sum(size_of(v) for v in model)
+    optimizer = sum(size_of(v) for v in states if v in of_optimizer)
+    others = sum(size_of(v) for v in states if v not in of_optimizer)
+    fed = sum(array.nbytes for array in given.arrays())
+    if engine is not None:
+        found = [prepared.memory((*builder.rates(made), *given.arrays())) for prepared, made in steps]
+        intermediates, constants, results = (max(parts) for parts in zip(*found, strict=True))
+        return MemoryEstimate(weights, optimizer, others, intermediates, constants, results, fed)
+    executables = [executable for executable, _ in steps]
+    intermediates = _rounded(max(executable.shared_bytes for executable in executables))
+    constants = sum(executable.own_bytes for executable in executables)
     return MemoryEstimate(
-        _allocated(model),
-        _allocated(v for v in states if v in of_optimizer),
-        _allocated(v for v in states if v not in of_optimizer),
-        _rounded(max(executable.shared_bytes for executable, _ in steps)),
-        sum(executable.own_bytes for executable, _ in steps),
-        2 * _allocated(built.fetched),
-        sum(array.nbytes for array in given.arrays()),
+        weights, optimizer, others, intermediates, constants, 2 * sum(map(_allocated, built.fetched)), fed
     )
 
 
-def _allocated(tensors: Iterable[Tensor]) -> int:
-    return sum(_rounded(_count(tensor) * tensor.dtype.itemsize) for tensor in tensors)
+def _allocated(tensor: Tensor) -> int:
+    return _rounded(_count(tensor) * tensor.dtype.itemsize)
 
 
 def _count(tensor: Tensor) -> int:

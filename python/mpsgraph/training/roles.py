@@ -72,10 +72,12 @@ class Evaluates(Protocol):
         """Return the object that runs the graph."""
 
 
-class SavesWithoutFrozen(Protocol):
-    """Protocol of trainers whose checkpoints may leave out frozen parameters."""
+class SavesWithOptions(Protocol):
+    """Protocol of trainers that can leave out frozen parameters, and write shards and in the background."""
 
-    def save(self, path: str | os.PathLike[str], *, frozen: bool = True) -> None:
+    def save(
+        self, path: str | os.PathLike[str], *, frozen: bool = True, sharded: bool = False, background: bool = False
+    ) -> None:
         """Write a checkpoint; see Trainer.save."""
 
 

@@ -23,7 +23,9 @@ from ..nn.state import fitting, slot_of
 from ..optim import LossScaling, Optimizer
 from ..optim.optimizers import toward
 from ..precision.layer_precision import LayerPrecision
+from .background import Writer
 from .clock import Clock
+from .engine import Engine
 from .gradient_sums import SUM, GradientSums
 from .history import History
 from .steps_in_flight import StepsInFlight
@@ -70,6 +72,10 @@ class TrainingState:
         self.network, self.seed, self.device, self.accumulation = network, seed, device, accumulation
         self.history = History(seed)
         self.steps = StepsInFlight()
+        self.writer = Writer()
+        """Writes checkpoints in the background."""
+        self.engine: Engine | None = None
+        """Engine that runs the steps instead of a device."""
         self.partnership: Partnership | None = None
         """Connection to the other processes in distributed training."""
 

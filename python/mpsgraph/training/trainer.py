@@ -40,7 +40,7 @@ from ..optim.schedules import Schedule
 from ..precision.layer_precision import LayerPrecision, as_choices
 from ..precision.mixed_precision import POLICIES, global_policy
 from ..random import next_seed
-from . import checkpoint_state, evaluation, memory
+from . import checkpoint_state, evaluation, memory, sharded_checkpoint
 from .assignments import ReadOnlyMetrics, assigned
 from .batch import checked_batch, require_labels
 from .builder import StepBuilder
@@ -171,6 +171,8 @@ class Trainer(Tracked):
             seed = next_seed()
             if distributed:  # All processes use the seed of the first one.
                 seed = int(everyone().exchanged(seed, "the trainers' seed")[0])
+            elif hasattr(engine, "on") and engine.process[1] > 1:
+                seed = engine.of_first(seed % 2**31)
         ignored = getattr(model, "ignored_label", None)
         if ignored is not None and isinstance(loss, str) and loss == "cross_entropy":
             loss = partial(cross_entropy, ignore_index=ignored)
@@ -181,12 +183,15 @@ class Trainer(Tracked):
         network = ImportedNetwork(model) if isinstance(model, Model) else Network(model, seed)
         self.engine: Engine | None = engine
         runner = None if engine is None else self._runner_on(engine, network.graph, device, precision)
+        self._joins = engine is not None and engine.share.count > 1
+        """Whether processes pass different shares of each batch to the engine."""
         self.stopped: str | None = None
         """Reason why the current or last `fit` was stopped, or None."""
         self.precision, self.precision_error = _precision(precision), precision_error
         self.low_precision_weights = assigned(self, "low_precision_weights", low_precision_weights)
         self.distributed = DataParallel() if distributed is True else distributed
         self.state = TrainingState(network, seed, device, gradient_accumulation_steps, _SAVE_AVERAGES)
+        self.state.engine = engine
         custom, measures = type(self).training_step is not Trainer.training_step, self.precision == "auto"
         self.builder = StepBuilder(self, self.state, network, custom=custom, engine=runner, measures=measures)
         if isinstance(precision, Mapping):
@@ -384,6 +389,9 @@ class Trainer(Tracked):
             refuse("Trainer.train_step: copy", bool, copy)
         wide = self.dtype == float32 and getattr(x, "dtype", None) == np.float64
         state, builder = self.state, self.builder
+        if self._joins:
+            assert self.engine is not None
+            x, y, sample_weight = self.engine.on_device((x, y, sample_weight))
         form = builder.forms.get("labels")
         same = form is None or getattr(y, "dtype", None) == form.first
         if type(x) is type(y) is np.ndarray and sample_weight is None and not copy and not wide and same:
@@ -436,8 +444,9 @@ class Trainer(Tracked):
         return memory.estimate(self.builder, batch, labels, sample_weight)
 
     def wait(self) -> None:
-        """Wait for all steps that have been started. Raise the error of any step that failed."""
+        """Wait for all steps, and the checkpoint written in the background. Raise the error of any that failed."""
         self.state.steps.wait()
+        self.state.writer.wait()
 
     @checked
     def fit(
@@ -720,41 +729,59 @@ class Trainer(Tracked):
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     @checked
-    def save(self, path: str | os.PathLike[str], *, frozen: bool = True) -> None:
-        """Write a checkpoint of the whole state of training.
+    def save(
+        self, path: str | os.PathLike[str], *, frozen: bool = True, sharded: bool = False, background: bool = False
+    ) -> None:
+        """Write a checkpoint of the whole state of training. With several processes, all of them must call this method.
 
         It contains weights, moving averages, optimizer state, random states, step, history, data order, the state of
         callbacks, and the learning rates and optimizer options that were set after the optimizer was created.
 
         Args:
-            path: Path of the file.
+            path: Path of the file, or of the folder of a sharded checkpoint.
             frozen: Whether to include frozen parameters. Without them, the checkpoint of a model with adapters is
                 small, and can only be loaded by a trainer whose model has the same frozen parameters. Defaults to True.
+            sharded: Whether each process of an engine writes the parts of variables that its devices hold, each to a
+                file in the folder `path`, which all machines must share. No process then collects the whole state.
+                Defaults to False.
+            background: Whether to return as soon as the state has been copied, and write it while training continues.
+                `wait`, the next `save`, and `load` wait for it and raise its error. Defaults to False.
 
         Raises:
-            CheckpointError: If the file cannot be written.
-            GraphError: If there is nothing to save because no step or evaluation has run yet, or if called within
-                `averaged_weights`.
+            CheckpointError: If this checkpoint, or the one written before in the background, cannot be written. The
+                previous checkpoint at this path is then still valid.
+            GraphError: If there is nothing to save because no step or evaluation has run yet; if called within
+                `averaged_weights`; or if sharded is True for a trainer with distributed=True.
         """
         self.state.require_own_weights("Trainer.save")
-        checkpoint_state.save(self.builder, path, frozen)
+        checkpoint_state.save(self.builder, path, frozen, sharded, background)
 
     @checked
-    def load(self, path: str | os.PathLike[str]) -> None:
+    def load(self, path: str | os.PathLike[str], *, missing_ok: bool = False) -> bool:
         """Continue from a checkpoint, bit for bit. The trainer must have the same model, loss, and optimizer.
+
+        With an engine, the number of devices and processes may differ; results are then equal up to rounding.
 
         Learning rates and optimizer options that were set after the optimizer was created are those of the checkpoint;
         others are those passed to the optimizer's constructor. Set a rate after loading to train with another one.
 
         Args:
-            path: Path of the file.
+            path: Path of the file, or of the folder of a sharded checkpoint.
+            missing_ok: Whether to do nothing if there is no complete checkpoint at the path, as in the first start of a
+                program that may be started again. Defaults to False.
+
+        Returns:
+            Whether a checkpoint was loaded.
 
         Raises:
             CheckpointError: If the file is damaged or belongs to another model. The trainer is unchanged in this case.
             GraphError: If called within `averaged_weights`.
         """
         self.state.require_own_weights("Trainer.load")
+        if missing_ok and not sharded_checkpoint.exists(path):
+            return False
         checkpoint_state.load(self.builder, path, take_seed=not self._seed_chosen)
+        return True
 
     def __repr__(self) -> str:
         model, loss = type(self.model).__name__, self.loss if isinstance(self.loss, str) else shown(self.loss)

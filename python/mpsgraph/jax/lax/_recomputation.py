@@ -49,6 +49,10 @@ class Recomputation:
                     self._sources[tensor] = self._found(tensor)
         self._values: dict[Tensor, Value] = {}
 
+    def is_backward(self, operation: Operation) -> bool:
+        """Return whether an operation comes after the loss."""
+        return operation.id not in self._forward
+
     def applies(self, tensor: Tensor, user: Operation) -> bool:
         """Return whether an operation in the backward pass should read a recomputed value of a tensor."""
         if user.id in self._forward or not self._is_computed(tensor):

@@ -8,7 +8,7 @@ only reads and assigns, whose order matters; nothing else in this file is specif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..._core import Block, Operation, Tensor
 from ...errors import UnsupportedError
 from ...interchange.export import kind_of
 from ...interchange.registry import Registry
+from ._gathering import Gathering
 from ._recomputation import Recomputation
 
 Value: TypeAlias = Any
@@ -112,6 +113,7 @@ class Trace:
         loop_limit: int,
         attention: str | None = None,
         tensor_cores: bool = False,
+        shardings: Mapping[Tensor, tuple[Any, Any]] | None = None,
     ) -> None:
         self.places = {variable: i for i, variable in enumerate(variables)}
         self.state = list(state)
@@ -123,6 +125,9 @@ class Trace:
         their sizes. Operations that can use them need neither the tensor's own value, a slice, nor another padding."""
         self.values: dict[Tensor, Value] = {}
         self._recomputation: Recomputation | None = None
+        self._shardings = shardings or {}
+        self._gathering: Gathering | None = None
+        self._depth = 0  # Number of blocks that the traversal is in.
         self._users: dict[Tensor, list[Operation]] = {}
         self.pullbacks: dict[Tensor, Callable[[Value], tuple[Value, ...]]] = {}
         """Functions from the gradient of an operation's result to those of its operands, keyed by the result."""
@@ -138,7 +143,10 @@ class Trace:
             for tensor in operation.inputs:
                 self._users.setdefault(tensor, []).append(operation)
         if loss is not None:
-            self._recomputation = Recomputation(self, operations, loss)
+            again = self._recomputation = Recomputation(self, operations, loss)
+        if self._shardings:
+            is_backward = again.is_backward if loss is not None else lambda _: False
+            self._gathering = Gathering(self._shardings, operations, is_backward, self.lowered, self.value)
         self.run(operations)
 
     def is_multiplied(self, tensor: Tensor) -> bool:
@@ -171,6 +179,8 @@ class Trace:
             self.value(t) if again is None or not again.applies(t, operation) else again.value(t)
             for t in operation.inputs
         ]
+        if self._gathering is not None:
+            operands = self._gathering.operands(operation, operands, self._depth == 0)
         results = self.lowered(operation, operands)
         if len(operation.outputs) == 1 and not isinstance(results, tuple):
             results = (results,)
@@ -231,7 +241,9 @@ class Trace:
         """
         for tensor, value in zip(block.arguments, arguments, strict=True):
             self.values[tensor] = value
+        self._depth += 1
         self.run(operation for operation in block.operations if operation.kind != "argument")
+        self._depth -= 1
         return [self.value(tensor) for tensor in block.results]
 
 

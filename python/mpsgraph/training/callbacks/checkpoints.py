@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from ..._checks import Size, checked
 from ...errors import GraphError
-from ..roles import SavesWithoutFrozen, Trains
+from ..roles import SavesWithOptions, Trains
 from .callback import Callback, Watching
 
 
@@ -65,6 +66,8 @@ class PeriodicCheckpoint(Callback):
         every_steps: Number of steps between checkpoints, instead of epochs.
         keep: Number of files to keep. None, the default, keeps all.
         frozen: Whether to include frozen parameters; see Trainer.save. Defaults to True.
+        sharded: Whether to write folders with a file of each process; see Trainer.save. Defaults to False.
+        background: Whether to write while training continues; see Trainer.save. Defaults to False.
 
     Raises:
         GraphError: If both every_epochs and every_steps are given, or if keep is given and path contains neither {step}
@@ -90,8 +93,12 @@ class PeriodicCheckpoint(Callback):
         every_steps: Size | None = None,
         keep: Size | None = None,
         frozen: bool = True,
+        sharded: bool = False,
+        background: bool = False,
     ) -> None:
-        self.path, self.keep, self.frozen = os.fspath(path), keep, frozen
+        self.path, self.keep = os.fspath(path), keep
+        options = {"frozen": (frozen, True), "sharded": (sharded, False), "background": (background, False)}
+        self._options = {name: value for name, (value, default) in options.items() if value != default}
         if every_epochs is not None and every_steps is not None:
             raise GraphError("PeriodicCheckpoint: pass only one of every_epochs and every_steps")
         if keep is not None and "{epoch" not in self.path and "{step" not in self.path:
@@ -118,11 +125,24 @@ class PeriodicCheckpoint(Callback):
             self._save(trainer, epoch)
 
     def _save(self, trainer: Trains, epoch: int) -> None:
+        trainer.state.writer.wait()
+        self._delete_old()
         path = self.path.format(step=trainer.step, epoch=epoch)
         self._written = [*(p for p in self._written if p != path), path]
-        if self.frozen:
-            trainer.save(path)
-        else:  # A package cannot leave frozen parameters out, so the trainer is a Trainer.
-            cast("SavesWithoutFrozen", trainer).save(path, frozen=False)
+        # A package has no options, so the trainer is a Trainer if there are any.
+        cast("SavesWithOptions", trainer).save(path, **self._options)
+        if "background" not in self._options:
+            self._delete_old()
+
+    def on_fit_end(self, trainer: Trains) -> None:
+        trainer.state.writer.wait()
+        self._delete_old()
+
+    def _delete_old(self) -> None:
+        """Delete the oldest of the complete checkpoints. All processes try to, so a file may be missing."""
         while self.keep is not None and len(self._written) > self.keep:
-            Path(self._written.pop(0)).unlink(missing_ok=True)
+            path = Path(self._written.pop(0))
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
