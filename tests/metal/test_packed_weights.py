@@ -66,6 +66,7 @@ def test_packed_weights_are_dequantized_natively_since_macos_15(bits: int, sourc
     words, scale, bias = weights(bits)
     elements = unpack(words, bits).reshape(ROWS, -1, GROUP).astype(np.float32)
     expected = (elements * scale[..., None] + bias[..., None]).reshape(ROWS, COLUMNS)
+    system(SYSTEMS[-1])
     dense(4, "float32", "variable")  # On the first use, the backend tests whether MPSGraph reads elements of 4 bits.
     for macos in SYSTEMS:
         system(macos)
