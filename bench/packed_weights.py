@@ -1,6 +1,9 @@
 """One token and a prompt of 512 tokens with a Llama of 8 layers of 512, whose weights have 32, 16, 8, and 4 bits.
 
-    python bench/packed_weights.py [mpsgraph | torch | mlx]
+    python bench/packed_weights.py [mpsgraph | torch | mlx | rows]
+
+Packed weights are measured with float32 and with bfloat16 activations. `rows` measures single matmuls of 1 to 512 rows
+with packed weights, and with float32 and bfloat16 weights.
 
 The token is at position 50 of a cache for 4,096 tokens. Run the script once in an environment of each library. Times
 are the minimum and the median of many runs. The bound of a token is the time of reading the weights once, at the rate
@@ -13,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +24,8 @@ import numpy as np
 WIDTH, LAYERS, HEADS, HIDDEN, VOCABULARY = 512, 8, 8, 1408, 8192
 POSITION, CAPACITY, PROMPT, GROUP = 50, 4096, 512, 64
 TOKENS, PROMPTS = 60, 4
-BITS = (32, 16, 8, 4)
+WEIGHTS = ((32, "float32"), (16, "bfloat16"), (8, "float32"), (8, "bfloat16"), (4, "float32"), (4, "bfloat16"))
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 512)
 SHAPES = ((WIDTH, WIDTH),) * 4 + ((HIDDEN, WIDTH),) * 2 + ((WIDTH, HIDDEN),)
 Runs = tuple[Callable[[], object], Callable[[], object]]
 
@@ -50,7 +55,7 @@ def timed(run: Callable[[], object], count: int) -> list[float]:
     return times
 
 
-def with_mpsgraph(bits: int) -> Runs:
+def with_mpsgraph(bits: int, dtype: str) -> Runs:
     import mpsgraph as mg
     from mpsgraph.lm.engine import Engine
 
@@ -60,7 +65,7 @@ def with_mpsgraph(bits: int) -> Runs:
             "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "max_position_embeddings": CAPACITY,
             "tie_word_embeddings": False,
         },
-        dtype="bfloat16" if bits == 16 else "float32",
+        dtype=dtype,
     ).eval()  # fmt: skip
     if bits < 16:
         mg.lm.quantize(model, bits, GROUP)
@@ -84,14 +89,14 @@ def with_mpsgraph(bits: int) -> Runs:
     return first(), whole
 
 
-def with_torch(bits: int) -> Runs:
+def with_torch(bits: int, dtype_name: str) -> Runs:
     import torch
     from torch.nn.functional import linear, rms_norm, scaled_dot_product_attention, silu
 
     if bits < 16:
         raise NotImplementedError
     torch.set_num_threads(2)
-    dtype = torch.bfloat16 if bits == 16 else torch.float32
+    dtype = getattr(torch, dtype_name)
     layers = [[torch.randn(shape, dtype=dtype) * 0.02 for shape in SHAPES] for _ in range(LAYERS)]
     head, table = (torch.randn(VOCABULARY, WIDTH, dtype=dtype) * 0.02 for _ in range(2))
     past = torch.randn(LAYERS, 2, 1, HEADS, POSITION, WIDTH // HEADS, dtype=dtype)
@@ -121,21 +126,22 @@ def with_torch(bits: int) -> Runs:
     return guarded(1, True), guarded(PROMPT, False)
 
 
-def with_mlx(bits: int) -> Runs:
+def with_mlx(bits: int, dtype_name: str) -> Runs:
     import mlx.core as mx
 
     def made(shape: tuple[int, int]) -> Callable[[Any], Any]:
         w = mx.random.normal(shape) * 0.02
         if bits < 16:
-            packed = mx.quantize(w, GROUP, bits)
+            packed = mx.quantize(w.astype(dtype), GROUP, bits)
             mx.eval(packed)
             return lambda x: mx.quantized_matmul(x, *packed, transpose=True, group_size=GROUP, bits=bits)
-        w = w.astype(mx.bfloat16 if bits == 16 else mx.float32)
+        w = w.astype(dtype)
         mx.eval(w)
         return lambda x: x @ w.T
 
+    dtype = getattr(mx, dtype_name)
     layers = [[made(shape) for shape in SHAPES] for _ in range(LAYERS)]
-    head, dtype = made((VOCABULARY, WIDTH)), mx.bfloat16 if bits == 16 else mx.float32
+    head = made((VOCABULARY, WIDTH))
     past = (mx.random.normal((LAYERS, 2, 1, HEADS, POSITION, WIDTH // HEADS))).astype(dtype)
     table, ones = mx.random.normal((VOCABULARY, WIDTH)).astype(dtype), mx.ones(WIDTH, dtype)
 
@@ -160,19 +166,43 @@ def with_mlx(bits: int) -> Runs:
 LIBRARIES = {"mpsgraph": with_mpsgraph, "torch": with_torch, "mlx": with_mlx}
 
 
+def measure_rows() -> None:
+    """Print the microseconds of matmuls of a few and many rows, for each kind of weights."""
+    import mpsgraph as mg
+
+    print("rows " + "".join(f"{f'{bits} bits, {dtype}':>18s}" for bits, dtype in WEIGHTS))
+    for rows in ROWS:
+        times = []
+        for bits, dtype in WEIGHTS:
+            g = mg.Graph()
+            x = g.placeholder((rows, WIDTH), dtype)
+            layer = mg.nn.QuantizedLinear(HIDDEN, bits=bits, bias=False) if bits < 16 else None
+            if layer is not None:
+                y = layer(x)
+            else:
+                y = x @ g.transpose(g.variable(np.zeros((HIDDEN, WIDTH), np.float32), dtype=dtype), (1, 0))
+            executable = g.compile({x: x.shape}, [y])
+            given = mg.array(np.ones((rows, WIDTH), np.float32)).astype(dtype)
+            times.append(min(timed(partial(executable.run, [given]), 200)) * 1e6)
+        print(f"{rows:4d} " + "".join(f"{time:18.1f}" for time in times), flush=True)
+
+
 def main(name: str) -> None:
+    if name == "rows":
+        return measure_rows()
     rate = read_rate() if name == "mpsgraph" else 0.0
     if rate:
         print(f"reading: {rate / 1e9:.1f} GB/s")
-    for bits in BITS:
+    for bits, dtype in WEIGHTS:
         try:
-            token, prompt = LIBRARIES[name](bits)
+            token, prompt = LIBRARIES[name](bits, dtype)
         except NotImplementedError:
             continue
         tokens, prompts = timed(token, TOKENS), timed(prompt, PROMPTS)
+        title = f"{name}, {bits} bits, {dtype}"
         bound = f", bound {weight_bytes(bits) / rate * 1e3:.3f}" if rate else ""
         print(
-            f"{name}, {bits} bits: token {min(tokens) * 1e3:.3f} ms (median {statistics.median(tokens) * 1e3:.3f}"
+            f"{title}: token {min(tokens) * 1e3:.3f} ms (median {statistics.median(tokens) * 1e3:.3f}"
             f"{bound}), prompt {min(prompts) * 1e3:.1f} ms (median {statistics.median(prompts) * 1e3:.1f})",
             flush=True,
         )

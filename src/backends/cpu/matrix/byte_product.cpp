@@ -19,6 +19,7 @@
 
 #include "backends/cpu/convolution/convolution_integers.h"
 #include "backends/cpu/elementwise/tile_functions.h"
+#include "backends/cpu/kernel_table.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/matrix/products.h"
 #include "backends/cpu/parallel.h"

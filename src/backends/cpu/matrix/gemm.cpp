@@ -271,6 +271,12 @@ void GemmPanels<T>::pack(const Matrix<const T>& b, int64_t piece, T* memory) con
 }
 
 template <class T>
+void GemmPanels<T>::pack_chunk(const Matrix<const T>& b, int64_t chunk, int64_t panel, T* memory) const {
+  tiles_.pack_columns(b.data, b.columns, b.column_stride, b.row_stride, b.rows,
+                      memory + (chunk * chunk_ * panels_ + panel * b.rows) * tiles_.columns);
+}
+
+template <class T>
 void GemmPanels<T>::multiply_chunk(int64_t i, const Matrix<const T>* in_place, const T* packed, const T* memory,
                                    const Matrix<T>& c, int64_t first, int64_t last,
                                    const GemmEpilogue<T>& epilogue) const {

@@ -61,6 +61,10 @@ class GemmPanels {
   int64_t elements() const { return steps_ * panels_ * tiles_.columns; }  // number of elements of the packed panels
   int64_t pieces() const;  // units that can be packed independently
   void pack(const Matrix<const T>& b, int64_t piece, T* memory) const;
+  int64_t chunk() const { return chunk_; }  // steps of a chunk of the inner dimension; the last one may be shorter
+  int64_t chunks() const { return chunks_; }
+  // Pack one chunk of one panel. `b` contains only the rows and columns of this part.
+  void pack_chunk(const Matrix<const T>& b, int64_t chunk, int64_t panel, T* memory) const;
   // Compute c = a·b for the panels from `first` to `last`. c and the epilogue begin at the first of these panels. If
   // there is an epilogue, the rows of c must be contiguous.
   void multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c, int64_t first, int64_t last,

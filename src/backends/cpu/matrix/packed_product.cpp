@@ -27,36 +27,32 @@ Products products_of(const Lowering& lowering) {
           is_transposed(lowering, "transpose_a"), is_transposed(lowering, "transpose_b")};
 }
 
-// The size of the pieces into which results are divided. The last pieces along an axis may be smaller.
-struct PieceSize {
-  int64_t rows, columns;
-};
-
-// Return the fastest division of a batch of products, according to a rough model of the time in multiply-adds. Rows are
-// divided into whole tiles, and columns into whole panels.
+// Return the fastest division of a batch of products, according to a rough model of the time in multiply-adds. An
+// element of the right operand takes `right_time` to read or pack. Rows are divided into whole tiles, and columns into
+// whole panels.
 template <class T>
-PieceSize best_division(const Products& products, bool packed) {
-  // Time to pack an element of the left or the right operand, and to start the threads.
-  const double left_time = 10, right_time = packed ? 2 : 8, start_time = 3e5;
+GemmPiece best_division(int64_t m, int64_t n, int64_t k, int64_t count, bool packed, double right_time) {
+  // Time to pack an element of the left operand, and to start the threads.
+  const double left_time = 10, start_time = 3e5;
   constexpr double late = 0.25;  // part of a piece's time for which threads wait at the end
   constexpr int64_t most_pieces = 256;
   const GemmTiles<T>& tiles = gemm_tiles<T>();
-  const int64_t threads = thread_count(), down = std::max<int64_t>(1, pieces_of(products.m, tiles.rows)),
-                across = std::max<int64_t>(1, pieces_of(products.n, tiles.columns));
-  PieceSize best{};
+  const int64_t threads = thread_count(), down = std::max<int64_t>(1, pieces_of(m, tiles.rows)),
+                across = std::max<int64_t>(1, pieces_of(n, tiles.columns));
+  GemmPiece best{};
   double least = 0;
   for (int64_t i = 1; i <= std::min(down, most_pieces); ++i)
     for (int64_t j = 1; j <= across && i * j <= most_pieces; ++j) {
       const int64_t rows = pieces_of(down, i) * tiles.rows, columns = pieces_of(across, j) * tiles.columns;
-      const int64_t pieces = products.count() * pieces_of(products.m, rows) * pieces_of(products.n, columns);
-      const auto h = static_cast<double>(std::min(rows, products.m)), w = static_cast<double>(columns);
+      const int64_t pieces = count * pieces_of(m, rows) * pieces_of(n, columns);
+      const auto h = static_cast<double>(std::min(rows, m)), w = static_cast<double>(columns);
       // gemm() packs each right block once, and the left operand for each right block, unless it is one left block.
       // Packed panels are read once for each left block.
       const int64_t row_bytes = rows * int64_t{sizeof(T)}, column_bytes = columns * int64_t{sizeof(T)};
       const bool once = packed || row_bytes <= gemm_left_bytes;
       const auto lefts = static_cast<double>(once ? 1 : pieces_of(column_bytes, gemm_right_bytes));
       const auto rights = static_cast<double>(packed ? pieces_of(row_bytes, gemm_left_bytes) : 1);
-      const double piece = static_cast<double>(products.k) * (h * w + left_time * h * lefts + right_time * w * rights);
+      const double piece = static_cast<double>(k) * (h * w + left_time * h * lefts + right_time * w * rights);
       double time = piece * static_cast<double>(pieces_of(pieces, threads));
       if (threads > 1 && pieces > 1) time += piece * late + start_time;
       if (least > 0 && time >= least) continue;
@@ -86,7 +82,8 @@ class PackedProduct final : public Kernel {
     const int64_t bytes = static_cast<int64_t>(rights_.size() * sizeof(T)) * panels_.elements();
     if (bytes <= most_constant)
       if (const ConstantWeights constant = lowering.constant(1)) prepack(constant, static_cast<size_t>(bytes));
-    piece_ = best_division<T>(products, packed_ != nullptr);
+    piece_ =
+        best_division<T>(products.m, products.n, products.k, products.count(), packed_ != nullptr, packed_ ? 2 : 8);
     down_ = pieces_of(products.m, piece_.rows), across_ = pieces_of(products.n, piece_.columns);
   }
 
@@ -150,11 +147,15 @@ class PackedProduct final : public Kernel {
   // distinct offsets of right operands, and for each product an index into them
   std::vector<int64_t> rights_, right_of_;
   PackedPtr packed_;  // null if panels are packed on each run
-  PieceSize piece_{};
+  GemmPiece piece_{};
   int64_t down_ = 0, across_ = 0;
 };
 
 }  // namespace
+
+GemmPiece gemm_division(int64_t rows, int64_t columns, int64_t steps, double right_time) {
+  return best_division<float>(rows, columns, steps, 1, false, right_time);
+}
 
 bool packing_pays(const Lowering& lowering) {
   constexpr int64_t least_rows = 64, least_columns = 32;

@@ -1,8 +1,10 @@
-// Products of one row of floats with rows of packed weights, by dot products of bytes (AVX-512 VNNI).
+// Products of a row of floats with rows of packed weights, by dot products of bytes: AVX-512 VNNI, AVX-VNNI, and Arm's
+// extensions DotProd and I8MM.
 //
-// Each float of the row becomes an integer of 21 bits times a factor that 32 elements share, and the integer becomes
-// three digits of 7 bits, with signs. Dot products of the digits with the packed elements are exact, so the result has
-// about the precision of float32, in a quarter of the instructions that conversions of the elements to float need.
+// Each float of the row becomes an integer of 23 bits times a factor that 32 to 128 elements share, and the integer
+// becomes three digits of 8 bits, with signs. Dot products of the digits with the packed elements are exact, so the
+// result has about the precision of float32, in less than half of the instructions that conversions of the elements to
+// float need.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +13,41 @@
 
 namespace mpsgraph::cpu {
 
-// A row of floats as digits, arranged like the words of the weights.
+// A row of floats as digits, arranged like the words of the weights. A vector has as many words as in QuantizedRows.
 struct DigitRow {
-  static constexpr int digits = 3, words = 16;  // words in a vector
+  static constexpr int digits = 3, digit_bits = 8;  // the first digit is the highest
 
-  int8_t* bytes = nullptr;  // [vector][digit][part][64]; the bytes of a vector of words have 8 / bits parts
+  int8_t* bytes = nullptr;  // [vector][digit][part][byte]; the bytes of a vector of words have 8 / bits parts
   float* factors = nullptr;  // one for each word
   int8_t* scratch = nullptr;  // as large as bytes
   int64_t vectors = 0;  // of words; the last one may be incomplete
+  int64_t shared = 32;  // elements that share a factor: 32, or more if they also share the scales of the weights
 };
 
-namespace avx512_vnni {
+// Return how many elements should share a factor: as many of 128 as possible, but only elements of one group, and of
+// whole vectors with this number of words.
+inline int64_t shared_elements(int bits, int64_t group, int64_t words) {
+  for (const int64_t shared : {128, 64})
+    if (group % shared == 0 && shared * bits / 32 % words == 0) return shared;
+  return 32;
+}
 
-// Whether there are kernels for elements of this many bits on this processor.
-bool multiplies_digits(int bits);
-// Convert `count` floats. Return false if one of them is not finite, or if 32 elements that share a factor are all
-// below 1e-30 and not all zero; the digits are then undefined.
-bool split_into_digits(int bits, const float* x, int64_t count, const DigitRow& row);
-// Compute result[r] = sum over i of x[i] * weight[first + r, i] for r < count. `x` has the sums and groups of the row.
-void multiply_digits(const PackedWeights& weights, int64_t first, int64_t count, const DigitRow& row,
-                     const PreparedRows& x, float* result);
+struct QuantizedDigits {
+  // Convert `count` floats, a multiple of 32. Return false if one of them is not finite, or if all that share a factor
+  // are below 1e-30 and not all zero; the digits are then undefined.
+  bool (*split)(int bits, const float* x, int64_t count, const DigitRow& row);
+  // Compute result[r] = sum over i of x[i] * weight[first + r, i] for r < count. `x` has the sums and groups of the
+  // row.
+  void (*multiply)(const PackedWeights& weights, int64_t first, int64_t count, const DigitRow& row,
+                   const PreparedRows& x, float* result);
+};
 
-}  // namespace avx512_vnni
+// Return the kernels for elements of 2, 4, or 8 bits, or null if this processor has none.
+const QuantizedDigits* quantized_digits();
+
+MPSGRAPH_DECLARE_TABLE(avx2, QuantizedDigits, quantized_digits)
+MPSGRAPH_DECLARE_TABLE(avx512, QuantizedDigits, quantized_digits)
+MPSGRAPH_DECLARE_TABLE(neon_dotprod, QuantizedDigits, quantized_digits)
+MPSGRAPH_DECLARE_TABLE(neon_bf16, QuantizedDigits, quantized_digits)
+
 }  // namespace mpsgraph::cpu

@@ -1,45 +1,22 @@
 // Kernels of weights packed at a few bits per element: matmuls, and conversion to float.
 //
 // A product of a few rows reads the packed words once, and unpacks them in registers (quantized_rows.h). A single row
-// is multiplied as integers if the processor has dot products of bytes (quantized_digits.h). For more rows, each thread
-// unpacks a block of the weights that stays in its L2 cache, and multiplies it with gemm(). The weights are never
-// written to memory as floats.
+// is multiplied as integers if the processor has dot products of bytes (quantized_digits.h). More rows are multiplied
+// by unpacked blocks of the weights (quantized_blocks.cpp).
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
+#include "backends/cpu/amx.h"
 #include "backends/cpu/elementwise/tile_functions.h"
-#include "backends/cpu/kernel_table.h"
 #include "backends/cpu/matrix/gemm.h"
+#include "backends/cpu/matrix/quantized_digit_tiles.h"
 #include "backends/cpu/matrix/quantized_digits.h"
-#include "backends/cpu/matrix/quantized_rows.h"
+#include "backends/cpu/matrix/quantized_product.h"
 #include "backends/cpu/parallel.h"
 
 namespace mpsgraph::cpu {
 namespace {
-
-// The operands of packed weights, which begin at operand `first`.
-struct PackedOperands {
-  PackedWeights weights;  // without pointers
-  Slot words, scale, bias;
-
-  PackedOperands(const Lowering& lowering, size_t first)
-      : words(lowering.input(first).slot), scale(lowering.input(first + 1).slot), bias(lowering.input(first + 2).slot) {
-    const Operand w = lowering.input(first), s = lowering.input(first + 1);
-    weights.bits = static_cast<int>(lowering.attributes().integer("bits"));
-    weights.scale_type = s.dtype == DType::float32   ? ScaleType::float32
-                         : s.dtype == DType::float16 ? ScaleType::float16
-                                                     : ScaleType::bfloat16;
-    weights.words_per_row = w.dims.back(), weights.groups_per_row = s.dims.back();
-    weights.rows = w.dims.back() == 0 ? 0 : w.elements() / w.dims.back();
-  }
-  PackedWeights in(Frame& frame) const {
-    PackedWeights w = weights;
-    w.words = frame.at<const uint32_t>(words);
-    w.scale = frame.at<const std::byte>(scale), w.bias = frame.at<const std::byte>(bias);
-    return w;
-  }
-  int64_t columns() const { return weights.words_per_row * 32 / weights.bits; }
-};
 
 std::unique_ptr<Kernel> lower_dequantize_packed(Lowering& lowering) {
   const PackedOperands packed(lowering, 0);
@@ -71,56 +48,6 @@ std::unique_ptr<Kernel> lower_dequantize_packed(Lowering& lowering) {
 
 // ---- matmuls
 
-// The operands of a matmul with packed weights, and its epilogue.
-struct QuantizedProduct {
-  Operand x, result;
-  PackedOperands packed;
-  bool transposed;
-  Slot bias = -1, residual = -1;
-  bool relu;
-  int64_t steps, rows, columns;
-
-  explicit QuantizedProduct(const Lowering& lowering)
-      : x(lowering.input(0)),
-        result(lowering.output()),
-        packed(lowering, 1),
-        transposed(lowering.attributes().boolean("transpose_b")),
-        relu(lowering.attributes().string("activation") == "relu"),
-        steps(x.dims.back()),
-        rows(steps > 0 ? x.elements() / steps : 0),
-        columns(result.dims.back()) {
-    const bool has_bias = lowering.attributes().boolean("has_bias");
-    if (has_bias) bias = lowering.input(4).slot;
-    if (lowering.attributes().boolean("has_residual")) residual = lowering.input(has_bias ? 5 : 4).slot;
-  }
-
-  // Read n elements of x, or of another operand of its dtype, as float.
-  void read(const std::byte* from, int64_t first, int64_t n, float* to) const {
-    const void* const at = from + static_cast<size_t>(first) * size_of(x.dtype);
-    cast_function(x.dtype, DType::float32)(to, &at, n);
-  }
-  // Apply the epilogue to n sums and store them as elements of the result. The first one is at (row, column).
-  void finish(Frame& frame, float* sums, int64_t row, int64_t column, int64_t n) const {
-    const int64_t first = row * columns + column;
-    const auto add = [&](Slot slot, int64_t from) {
-      constexpr int64_t piece = 256;
-      float buffer[piece];
-      for (int64_t i = 0; i < n; i += piece) {
-        const int64_t count = std::min(piece, n - i);
-        read(frame.at<const std::byte>(slot), from + i, count, buffer);
-        for (int64_t j = 0; j < count; ++j) sums[i + j] += buffer[j];
-      }
-    };
-    if (bias >= 0) add(bias, column);
-    if (residual >= 0) add(residual, first);
-    if (relu)
-      for (int64_t i = 0; i < n; ++i) sums[i] = sums[i] < 0 ? 0 : sums[i];  // NaN is not below 0, so it stays NaN
-    const void* const from = sums;
-    cast_function(DType::float32, x.dtype)(
-        frame.at<std::byte>(result.slot) + static_cast<size_t>(first) * size_of(x.dtype), &from, n);
-  }
-};
-
 // Compute a few rows. The rows of x are arranged like the words of the weights, once per run.
 class FewRows final : public Kernel {
  public:
@@ -148,12 +75,14 @@ class FewRows final : public Kernel {
     wide_ = p_.x.dtype != DType::float32;
     row_floats_ = static_cast<int64_t>(elements_.size()) + sum_stride_ + (wide_ ? p_.steps : 0);
     scratch_ = lowering.scratch(static_cast<size_t>(p_.rows * row_floats_) * sizeof(float));
-#if defined(__x86_64__)
-    if (p_.rows != 1 || !avx512_vnni::multiplies_digits(w.bits)) return;
-    digits_.vectors = vectors;
-    digit_bytes_ = vectors * DigitRow::digits * (8 / w.bits) * 64;
-    digit_scratch_ = lowering.scratch(static_cast<size_t>(2 * digit_bytes_ + vectors * lanes_ * 4));
-#endif
+    digit_table_ = quantized_digits();
+    // Digits of more rows would need more instructions than elements that several rows share as floats.
+    const int64_t most_digit_rows = w.bits == 8 ? 2 : 3;
+    if (!digit_table_ || p_.rows > most_digit_rows || (w.bits != 2 && w.bits != 4 && w.bits != 8)) return;
+    digits_.vectors = vectors, digits_.shared = shared_elements(w.bits, p_.steps / w.groups_per_row, lanes_);
+    digit_bytes_ = vectors * DigitRow::digits * 32 / w.bits * lanes_;
+    digit_row_ = 2 * digit_bytes_ + vectors * lanes_ * 4;
+    digit_scratch_ = lowering.scratch(static_cast<size_t>(p_.rows * digit_row_));
   }
 
   void run(Frame& frame) const override {
@@ -182,47 +111,42 @@ class FewRows final : public Kernel {
  private:
   static constexpr int64_t columns_of_block = 32, most_serial = 4096;
 
-  // The single row x as float, and the sums of its groups.
+  // A row of x as float, and the sums of its groups.
   const float* summed(Frame& frame, int64_t row, float* sums) const {
     const auto* all = frame.at<const std::byte>(p_.x.slot);
     const float* x = reinterpret_cast<const float*>(all) + row * p_.steps;
     if (wide_) p_.read(all, row * p_.steps, p_.steps, sums + sum_stride_), x = sums + sum_stride_;
-    const int64_t groups = p_.packed.weights.groups_per_row, size = p_.steps / groups;
-    for (int64_t group = 0; group < sum_stride_; ++group) {
-      float parts[8] = {};  // size is a multiple of 32
-      if (group < groups)
-        for (int64_t i = 0; i < size; i += 8)
-          for (int64_t j = 0; j < 8; ++j) parts[j] += x[group * size + i + j];
-      sums[group] = ((parts[0] + parts[4]) + (parts[1] + parts[5])) + ((parts[2] + parts[6]) + (parts[3] + parts[7]));
-    }
+    for (int64_t group = 0; group < sum_stride_; ++group)
+      sums[group] = group < p_.packed.weights.groups_per_row ? p_.sum_of_group(x, group) : 0;
     return x;
   }
 
-  // Multiply the single row as digits. Return false if one of its elements is not finite.
+  // Multiply the rows as digits. Return false if an element is not finite.
   bool multiply_digits(Frame& frame, int64_t blocks) const {
-#if defined(__x86_64__)
-    DigitRow row = digits_;
-    row.bytes = frame.at<int8_t>(digit_scratch_), row.scratch = row.bytes + digit_bytes_;
-    row.factors = reinterpret_cast<float*>(row.scratch + digit_bytes_);
-    float* const sums = row_of(frame, 0) + elements_.size();
-    const float* const x = summed(frame, 0, sums);
-    if (!avx512_vnni::split_into_digits(p_.packed.weights.bits, x, p_.steps, row)) return false;
-    const PreparedRows groups{nullptr, sums, 0, 0, first_groups_.data(), lane_groups_.data()};
+    DigitRow rows[most_rows];
+    PreparedRows groups[most_rows];
+    for (int64_t row = 0; row < p_.rows; ++row) {
+      DigitRow& r = rows[row] = digits_;
+      r.bytes = frame.at<int8_t>(digit_scratch_) + row * digit_row_, r.scratch = r.bytes + digit_bytes_;
+      r.factors = reinterpret_cast<float*>(r.scratch + digit_bytes_);
+      float* const sums = row_of(frame, row) + elements_.size();
+      const float* const x = summed(frame, row, sums);
+      if (!digit_table_->split(p_.packed.weights.bits, x, p_.steps, r)) return false;
+      groups[row] = {nullptr, sums, 0, 0, first_groups_.data(), lane_groups_.data()};
+    }
     const PackedWeights weights = p_.packed.in(frame);
     parallel_for(blocks, grain_for(columns_of_block * p_.steps), [&](int64_t begin, int64_t end) {
       alignas(64) float results[columns_of_block];
       for (int64_t column = begin * columns_of_block; column < std::min(end * columns_of_block, p_.columns);
            column += columns_of_block) {
         const int64_t count = std::min(columns_of_block, p_.columns - column);
-        avx512_vnni::multiply_digits(weights, column, count, row, groups, results);
-        p_.finish(frame, results, 0, column, count);
+        for (int64_t row = 0; row < p_.rows; ++row) {
+          digit_table_->multiply(weights, column, count, rows[row], groups[row], results);
+          p_.finish(frame, results, row, column, count);
+        }
       }
     });
     return true;
-#else
-    (void)frame, (void)blocks;
-    return false;
-#endif
   }
 
   float* row_of(Frame& frame, int64_t row) const { return frame.at<float>(scratch_) + row * row_floats_; }
@@ -254,73 +178,106 @@ class FewRows final : public Kernel {
   int64_t lanes_, sum_stride_ = 0, row_floats_ = 0;
   bool wide_ = false;  // whether x is converted to float first
   Slot scratch_ = -1, digit_scratch_ = -1;
+  const QuantizedDigits* digit_table_ = nullptr;
   DigitRow digits_;  // without pointers
-  int64_t digit_bytes_ = 0;  // 0 if the row is not multiplied as digits
+  int64_t digit_bytes_ = 0, digit_row_ = 0;  // of the digits of a row, and of all its arrays; 0 without digits
   // for each piece, the element of x, and its factor; for each vector of words and each word, its group
   std::vector<int32_t> elements_, first_groups_, lane_groups_;
   std::vector<float> factors_;
 };
 
-// Compute many rows, a block of columns at a time.
-class ManyRows final : public Kernel {
+#if defined(__x86_64__)
+// Compute a few rows as digits in AMX registers. If an element is not finite, all rows are computed as floats.
+class AmxRows final : public Kernel {
  public:
-  ManyRows(Lowering& lowering, const QuantizedProduct& product) : p_(product) {
-    constexpr int64_t block_bytes = 1 << 19;  // of unpacked weights, which stay in L2
-    constexpr int64_t unit = 96;  // a multiple of 32 and of most tile widths
-    const int64_t threads = thread_count(), fit = block_bytes / 4 / std::max<int64_t>(p_.steps, 1);
-    const int64_t share = (p_.columns + threads - 1) / threads;
-    block_ = std::max<int64_t>(unit, std::min(fit, share) / unit * unit);
-    blocks_ = (p_.columns + block_ - 1) / block_;
-    weights_ = lowering.scratch(static_cast<size_t>(threads * block_ * p_.steps) * sizeof(float));
-    if (p_.x.dtype == DType::float32) return;
-    x_ = lowering.scratch(static_cast<size_t>(p_.rows * p_.steps) * sizeof(float));
-    sums_ = lowering.scratch(static_cast<size_t>(p_.rows * p_.columns) * sizeof(float));
+  static constexpr int64_t least_rows = 8, least_weights = 1 << 22;
+
+  AmxRows(Lowering& lowering, const QuantizedProduct& product, const DigitTiles::Shape& shape)
+      : p_(product), shape_(shape), floats_(lowering, product) {
+    digits_.vectors = shape.vectors, digits_.shared = DigitTiles::side / shape.segments * 32 / shape.bits;
+    digit_bytes_ = shape.vectors * DigitRow::digits * shape.parts * DigitTiles::side * 4;
+    const int64_t factors = shape.vectors * DigitTiles::side * 4;
+    row_bytes_ = 2 * digit_bytes_ + factors + p_.steps * 4;
+    const auto reserve = [&](int64_t bytes) { return lowering.scratch(static_cast<size_t>(bytes)); };
+    bytes_ = reserve(shape.byte_count());
+    factors_ = reserve(shape.factor_count() * 4);
+    sums_ = reserve(shape.sum_count() * 4);
+    rows_ = reserve(thread_count() * row_bytes_);
+    scratch_ = reserve(thread_count() * shape.scratch_count() * 4);
   }
 
   void run(Frame& frame) const override {
-    if (x_ >= 0)
-      parallel_for(p_.rows, grain_for(p_.steps * 6), [&](int64_t begin, int64_t end) {
-        p_.read(frame.at<const std::byte>(p_.x.slot), begin * p_.steps, (end - begin) * p_.steps,
-                frame.at<float>(x_) + begin * p_.steps);
-      });
-    parallel_items(blocks_, [&](int64_t block, int64_t member) {
-      multiply(frame, block * block_, frame.at<float>(weights_) + member * block_ * p_.steps);
+    const int64_t blocks = pieces_of(p_.columns, columns_of_block);
+    const DigitTiles x{shape_, frame.at<int8_t>(bytes_), frame.at<float>(factors_), frame.at<float>(sums_)};
+    std::atomic<bool> finite{true};
+    parallel_phases(thread_count(), {shape_.tiles, blocks}, [&](int64_t phase, Items& items) {
+      if (phase == 0) {
+        for (const int64_t tile : items)
+          for (int64_t i = 0; i < shape_.rows_of_tile && tile * shape_.rows_of_tile + i < p_.rows; ++i)
+            if (!prepare(frame, x, tile * shape_.rows_of_tile + i, items.member())) finite = false;
+        return;
+      }
+      amx_digits::begin();
+      for (const int64_t block : items)
+        if (finite) multiply(frame, x, block * columns_of_block, items.member());
+      amx_digits::end();
     });
+    if (!finite) floats_.run(frame);
   }
   std::string description() const override {
-    return cat(p_.packed.weights.bits, "-bit weights, unpacked in ", blocks_, " blocks");
+    return cat(p_.packed.weights.bits, "-bit weights, multiplied as integers in registers of AMX");
   }
 
  private:
-  void multiply(Frame& frame, int64_t column, float* unpacked) const {
-    const PackedWeights weights = p_.packed.in(frame);
-    const int64_t count = std::min(block_, p_.columns - column);
-    Matrix<const float> right{unpacked, p_.steps, count, 1, p_.steps};
-    if (p_.transposed) {
-      for (int64_t i = 0; i < count; ++i)
-        quantized_rows().unpack(weights, column + i, 0, p_.steps, unpacked + i * p_.steps);
-    } else {
-      right.row_stride = count, right.column_stride = 1;
-      for (int64_t i = 0; i < p_.steps; ++i) quantized_rows().unpack(weights, i, column, count, unpacked + i * count);
-    }
-    const bool is_float = x_ < 0;
-    const Matrix<const float> left{frame.at<const float>(is_float ? p_.x.slot : x_), p_.rows, p_.steps, p_.steps, 1};
-    float* to = frame.at<float>(is_float ? p_.result.slot : sums_) + column;
-    GemmEpilogue<float> epilogue;
-    if (is_float) {
-      if (p_.bias >= 0) epilogue.bias = frame.at<const float>(p_.bias) + column;
-      if (p_.residual >= 0) epilogue.residual = frame.at<const float>(p_.residual) + column;
-      epilogue.relu = p_.relu;
-    }
-    gemm<float>(left, right, {to, p_.rows, count, p_.columns, 1}, false, epilogue);
-    if (is_float) return;
-    for (int64_t row = 0; row < p_.rows; ++row) p_.finish(frame, to + row * p_.columns, row, column, count);
+  static constexpr int64_t columns_of_block = 32;
+
+  bool prepare(Frame& frame, const DigitTiles& x, int64_t row, int64_t member) const {
+    DigitRow digits = digits_;
+    digits.bytes = frame.at<int8_t>(rows_) + member * row_bytes_, digits.scratch = digits.bytes + digit_bytes_;
+    digits.factors = reinterpret_cast<float*>(digits.scratch + digit_bytes_);
+    float* const values = digits.factors + shape_.vectors * DigitTiles::side;
+    p_.read(frame.at<const std::byte>(p_.x.slot), row * p_.steps, p_.steps, values);
+    for (int64_t group = 0; group < shape_.groups; ++group)
+      x.sums[group * DigitTiles::side + row] = p_.sum_of_group(values, group);
+    if (!quantized_digits()->split(shape_.bits, values, p_.steps, digits)) return false;
+    amx_digits::arrange(x, row, digits);
+    return true;
+  }
+  void multiply(Frame& frame, const DigitTiles& x, int64_t column, int64_t member) const {
+    const int64_t count = std::min(columns_of_block, p_.columns - column);
+    alignas(64) float sums[DigitTiles::side * columns_of_block];
+    amx_digits::multiply(p_.packed.in(frame), column, count, x,
+                         frame.at<float>(scratch_) + member * shape_.scratch_count(), sums, columns_of_block);
+    for (int64_t row = 0; row < p_.rows; ++row) p_.finish(frame, sums + row * columns_of_block, row, column, count);
   }
 
   QuantizedProduct p_;
-  int64_t block_ = 0, blocks_ = 0;
-  Slot weights_ = -1, x_ = -1, sums_ = -1;
+  DigitTiles::Shape shape_;
+  FewRows floats_;
+  DigitRow digits_;  // without pointers
+  int64_t digit_bytes_ = 0, row_bytes_ = 0;  // of the digits of a row, and of a thread's scratch memory for a row
+  Slot bytes_ = -1, factors_ = -1, sums_ = -1, rows_ = -1, scratch_ = -1;
 };
+#endif
+
+Offer digits_in_amx(Lowering& lowering) {
+#if defined(__x86_64__)
+  const QuantizedProduct p(lowering);
+  if (!wanted("amx").value_or(true) || !has_amx() || !quantized_digits())
+    return decline("the processor has no AMX, or AMX is turned off");
+  if (!p.transposed) return decline("computes only with transposed weights");
+  if (p.rows < AmxRows::least_rows || p.rows > DigitTiles::side || p.columns == 0)
+    return decline(cat("pays off only for ", AmxRows::least_rows, " to ", DigitTiles::side, " rows"));
+  if (p.steps * p.columns < AmxRows::least_weights)
+    return decline(cat("pays off only for at least ", AmxRows::least_weights, " weights"));
+  const DigitTiles::Shape shape = amx_digits::shape_of(p.packed.weights, p.rows);
+  if (shape.rows == 0) return decline("computes only with elements of 4 or 8 bits, in groups of a power of 2");
+  return std::make_unique<AmxRows>(lowering, p, shape);
+#else
+  (void)lowering;
+  return decline("the processor has no AMX");
+#endif
+}
 
 Offer registers(Lowering& lowering) {
   const QuantizedProduct p(lowering);
@@ -328,12 +285,6 @@ Offer registers(Lowering& lowering) {
   if (p.rows == 0 || p.columns == 0) return decline("an operand is empty");
   if (p.rows > FewRows::most_rows) return decline(cat("computes at most ", FewRows::most_rows, " rows"));
   return std::make_unique<FewRows>(lowering, p);
-}
-
-Offer unpacked_blocks(Lowering& lowering) {
-  const QuantizedProduct p(lowering);
-  if (p.rows == 0 || p.columns == 0) return decline("an operand is empty");
-  return std::make_unique<ManyRows>(lowering, p);
 }
 
 // Plain loops that take each element from the bits of its row.
@@ -376,8 +327,11 @@ Offer plain_loops(Lowering& lowering) { return plain_product(QuantizedProduct(lo
 }  // namespace
 
 const Kernels quantized_product_kernels("quantized_product", [] {
-  define_candidates("quantized_matrix_multiplication",
-                    {{"registers", registers}, {"unpacked_blocks", unpacked_blocks}, {"plain_loops", plain_loops}});
+  define_candidates("quantized_matrix_multiplication", {{"amx_digits", digits_in_amx},
+                                                        {"registers", registers},
+                                                        {"bfloat16_blocks", bfloat16_blocks},
+                                                        {"float_blocks", float_blocks},
+                                                        {"plain_loops", plain_loops}});
   define_composite("dequantize_packed", lower_dequantize_packed, [](const Operation&) { return true; });
 });
 

@@ -7,50 +7,13 @@
 #include <bit>
 #include <cstring>
 
+#include "backends/cpu/matrix/quantized_scales.h"
 #include "backends/cpu/simd.h"
 
 namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
 constexpr int width = lanes<float>;
-
-// ---- scales
-
-template <class... N>
-Floats load_scales(ScaleType type, const void* from, int64_t i, N... n) {
-  switch (type) {
-    case ScaleType::float16: return load(static_cast<const Half*>(from) + i, n...);
-    case ScaleType::bfloat16: return load(static_cast<const BFloat16*>(from) + i, n...);
-    default: return load(static_cast<const float*>(from) + i, n...);
-  }
-}
-float scale_at(ScaleType type, const void* from, int64_t i) {
-  switch (type) {
-    case ScaleType::float16: return static_cast<float>(static_cast<const Half*>(from)[i]);
-    case ScaleType::bfloat16: return static_cast<float>(static_cast<const BFloat16*>(from)[i]);
-    default: return static_cast<const float*>(from)[i];
-  }
-}
-// Load up to a vector of scales of which `left` exist.
-Floats load_some(ScaleType type, const void* from, int64_t i, int64_t left) {
-  return left >= width ? load_scales(type, from, i) : load_scales(type, from, i, left);
-}
-
-// Lane i of the result is lane index[i] of v.
-Floats permuted(Floats v, Ints index) {
-#if MPSGRAPH_VECTOR_BYTES == 64
-  return _mm512_permutexvar_ps((__m512i)index, v);
-#elif MPSGRAPH_VECTOR_BYTES == 32
-  return _mm256_permutevar8x32_ps(v, (__m256i)index);
-#elif defined(__aarch64__)
-  const auto bytes = (uint8x16_t)(index * 0x04040404 + 0x03020100);
-  return (Floats)vqtbl1q_u8((uint8x16_t)v, bytes);
-#else
-  Floats result;
-  for (int i = 0; i < width; ++i) result[i] = v[index[i]];
-  return result;
-#endif
-}
 
 // ---- pieces of words
 
@@ -173,9 +136,34 @@ void multiply(const PackedWeights& weights, int64_t first, int64_t count, const 
 
 // ---- conversion to float
 
-// Eight elements fill `bits` bytes.
+// Return the elements of a vector, whose bits begin at `from`.
+template <int bits>
+[[gnu::always_inline]] inline Words elements_at(const uint8_t* from) {
+#if MPSGRAPH_VECTOR_BYTES == 64  // g++ 12 converts vectors of bytes in many instructions
+  if constexpr (bits == 8) return (Words)_mm512_cvtepu8_epi32(load_as<__m128i>(from));
+#elif MPSGRAPH_VECTOR_BYTES == 32
+  if constexpr (bits == 8) return (Words)_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+#endif
+  constexpr int bytes = width * bits / 8;
+  uint32_t words[2] = {};
+  std::memcpy(words, from, bytes);
+  Words all = splat<Words>(words[0]), lane;
+  for (int i = 0; i < width; ++i) lane[i] = static_cast<uint32_t>(i);
+  constexpr uint32_t per_word = 32 / bits;
+  if constexpr (bytes > 4) all = select(lane < per_word, all, splat<Words>(words[1]));
+  return (all >> (lane % per_word * bits)) & ((1u << bits) - 1);
+}
+
 template <int bits>
 void unpack_elements(const uint8_t* from, int64_t count, float scale, float bias, float* to) {
+  if constexpr (32 % bits == 0) {
+    for (int64_t i = 0; i < count; i += width) {
+      const Floats q = to_float((Ints)elements_at<bits>(from + i * bits / 8));
+      store(to + i, multiply_add(q, splat(scale), splat(bias)));
+    }
+    return;
+  }
+  // Eight elements fill `bits` bytes.
   typedef uint64_t Wide __attribute__((vector_size(64)));
   typedef uint32_t Narrow __attribute__((vector_size(32)));
   typedef int32_t Signed __attribute__((vector_size(32)));

@@ -1,0 +1,36 @@
+// Selects the kernels that multiply packed weights by dot products of bytes.
+#include "backends/cpu/matrix/quantized_digits.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace mpsgraph::cpu {
+namespace {
+
+#if defined(__x86_64__)
+bool has_avx_vnni() {
+  constexpr unsigned avx_vnni = 1u << 4;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & avx_vnni) != 0;
+}
+#endif
+
+}  // namespace
+
+const QuantizedDigits* quantized_digits() {
+  static const QuantizedDigits* const table = []() -> const QuantizedDigits* {
+    [[maybe_unused]] const std::string_view set = instruction_set();
+#if defined(__x86_64__)
+    if (set == "AVX-512" && __builtin_cpu_supports("avx512vnni")) return &avx512::quantized_digits;
+    if (set == "AVX2" && has_avx_vnni()) return &avx2::quantized_digits;
+#elif defined(__aarch64__)
+    if (set == "NEON-bf16") return &neon_bf16::quantized_digits;
+    if (set == "NEON-dotprod") return &neon_dotprod::quantized_digits;
+#endif
+    return nullptr;
+  }();
+  return table;
+}
+
+}  // namespace mpsgraph::cpu
