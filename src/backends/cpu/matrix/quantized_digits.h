@@ -47,6 +47,7 @@ const QuantizedDigits* quantized_digits();
 
 MPSGRAPH_DECLARE_TABLE(avx2, QuantizedDigits, quantized_digits)
 MPSGRAPH_DECLARE_TABLE(avx512, QuantizedDigits, quantized_digits)
+MPSGRAPH_DECLARE_TABLE(neon, QuantizedDigits, quantized_digits)  // defined, but not used, where NEON implies DotProd
 MPSGRAPH_DECLARE_TABLE(neon_dotprod, QuantizedDigits, quantized_digits)
 MPSGRAPH_DECLARE_TABLE(neon_bf16, QuantizedDigits, quantized_digits)
 
