@@ -1,7 +1,8 @@
 """Time to the first loss in a fresh process: build the model, compile, and run one step, in mpsgraph and in PyTorch.
 
-It measures W1, W2, and W2's training step loaded from a package that another process has saved, and separately the time
-to import each framework. Compiled modes of PyTorch run only once, with an empty kernel cache, as on a newly installed
+It measures W1 to W4, W6, and the networks of networks.py, W2's training step loaded from a package that another process
+has saved, and separately the time to import each framework. The ratio of a peer's row is our time divided by its time.
+Compiled modes of PyTorch run only once, with an empty kernel cache, as on a newly installed
 machine; they call the C++ compiler and take most of a minute.
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import workloads as sizes
 from measuring.machine import Patience
 from measuring.options import Options, main, progress
 from measuring.report import OURS, Row, Spread
@@ -40,7 +42,7 @@ class Beginning:
 
     title: str
     sides: Sequence[Side]
-    limit: float  # Limit in ms.
+    limit: float | None  # Limit in ms.
     workload: str  # The workload's name in the peer scripts.
 
 
@@ -62,6 +64,15 @@ BEGINNINGS = (
         [ours("w2_resnet50.py", "package")],
         300.0,
         "W2 float32",
+    ),
+    *(
+        Beginning(f"{name}, build, compile and first step in a fresh process", [ours(script, mode)], None, name)
+        for name, script, mode in (
+            ("W3", "w3_conv_lstm.py", "Trainer"),
+            ("W4", "w4_gan.py", "graph"),
+            ("W6", "w6_mlp.py", "Trainer"),
+            *((name, "networks.py", name) for name in sizes.NETWORKS),
+        )
     ),
 )
 
