@@ -8,7 +8,7 @@ GPT-2 and ResNet-50 are those of xla_training.py, in bfloat16 with the same batc
 of a step on one card divided by that on n cards. GPT-2 XL has 48 layers of 1,600 features, 1,024 positions, and AdamW
 with float32 weights; parameters and optimizer states are divided among the cards, and layers are computed again in the
 backward pass. It runs beside PyTorch's fully_shard, with activation checkpointing and bfloat16 communication. Each
-measurement runs in a process of its own; PyTorch starts one process for each card. The memory of a card is the largest
+measurement runs in a separate process; PyTorch starts one process for each card. The memory of a card is the largest
 amount in use, or for our side also XLA's estimate.
 """
 
@@ -126,7 +126,7 @@ def torch_large(sizes: Sizes) -> dict[str, Any] | None:
 
     def mean(loss: Any) -> float:
         dist.all_reduce(loss)
-        return float(loss) / count
+        return float(loss.item()) / count
 
     found = one.timed(step, mean)
     found["memory"] = torch.cuda.max_memory_allocated() if is_gpu else None
@@ -138,12 +138,12 @@ def torch_large(sizes: Sizes) -> dict[str, Any] | None:
 
 
 def measured(name: str, side: str, cards: int, given: argparse.Namespace) -> dict[str, Any]:
-    """Run one measurement in processes of its own. Raise RuntimeError with their output if they fail."""
+    """Run one measurement in separate processes. Raise RuntimeError with their output if they fail."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         inner = [
             str(Path(__file__).resolve()),
-            "--run",
+            "--measurement",
             name,
             side,
             str(cards),
@@ -182,10 +182,10 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="small networks")
     parser.add_argument("--virtual", action="store_true", help="virtual devices on the CPU")
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--measurement", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.run:
-        name, side, cards, result = given.run
+    if given.measurement:
+        name, side, cards, result = given.measurement
         run_one(name, side, int(cards), Path(result), given.small)
         return
     results: dict[str, Any] = {}

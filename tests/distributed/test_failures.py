@@ -125,3 +125,17 @@ def is_running(number: int) -> bool:
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_launcher_starts_mpi_processes_again_after_a_failure(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import os, sys, mpsgraph as mg\nfrom pathlib import Path\nmarker = Path(sys.argv[1], 'failed')\n"
+        "is_first = not marker.exists()\nmg.distributed.barrier()\n"
+        "if is_first and mg.distributed.rank() == 1:\n    marker.touch()\n    os.kill(os.getpid(), 9)\n"
+        "mg.distributed.barrier()\nPath(sys.argv[1], str(mg.distributed.rank())).touch()\n"
+    )
+    command = [sys.executable, "-m", "mpsgraph", "launch", "-n", "2", "--restarts", "2", str(program), str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0 and {path.name for path in tmp_path.glob("?")} == {"0", "1"}, run.stderr
+    assert "(restart 1 of 2)" in run.stderr and "restart 2" not in run.stderr

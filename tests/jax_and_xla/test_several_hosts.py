@@ -43,12 +43,14 @@ def trained(mesh, folder, how=None):
     saves = mg.training.callbacks.PeriodicCheckpoint(folder / "last", every_steps=2, sharded=True, background=True)
     trainer.fit(x, y, iterations=8 - trainer.step, batch_size=16, callbacks=[saves, Fails()], progress=False)
     return {"losses": trainer.history.loss, "loss": trainer.evaluate((x, y))["loss"],
-            "outputs": trainer.predict(x).tolist(), "start": trainer.history.loss[0]}
+            "outputs": trainer.predict(x).tolist()}, trainer
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
-    found = trained(mesh, folder, sys.argv[2]) | {"devices": jax.device_count(), "local": jax.local_device_count()}
+    found, trainer = trained(mesh, folder, sys.argv[2])
+    trainer.save(folder / "one.safetensors")
+    found |= {"devices": jax.device_count(), "local": jax.local_device_count()}
     (folder / f"{jax.process_index()}.json").write_text(json.dumps(found))
 """
 
@@ -83,7 +85,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict:
     names: dict = {"__name__": "train"}
     exec(compile(PROGRAM, "train.py", "exec"), names)
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("data",))
-    return names["trained"](mesh, tmp_path_factory.mktemp("alone"))
+    return names["trained"](mesh, tmp_path_factory.mktemp("alone"))[0]
 
 
 def assert_alike(folder: Path, alone: dict, processes: int = 2) -> None:
@@ -100,8 +102,10 @@ def test_two_processes_of_two_devices_train_like_one_process(tmp_path, alone):
     status, said = ended(started(tmp_path, ""))
     assert status == 0, said
     assert_alike(tmp_path, alone)
-    resumed = mg.training.sharded_checkpoint.load(tmp_path / "last")
-    assert resumed[1]["step"] == str(STEPS)
+    values, metadata = mg.training.sharded_checkpoint.load(tmp_path / "last")
+    assert metadata["step"] == str(STEPS)
+    for name, value in mg.checkpoint.load(tmp_path / "one.safetensors")[0].items():
+        np.testing.assert_array_equal(value, values[name], err_msg=name)
     assert len(list((tmp_path / "last").glob("*.safetensors"))) == 2, "each process writes a file"
 
 
@@ -129,16 +133,17 @@ def test_killed_process_ends_the_others_within_seconds(tmp_path):
     assert not list(tmp_path.glob("*.json"))
 
 
-def test_launchers_of_two_machines_connect_their_processes(tmp_path, alone):
+def test_launchers_of_two_machines_restart_together(tmp_path):
     port = 20000 + os.getpid() % 20000
-    options = ("--coordinator", f"localhost:{port}", "--nodes", "2", "--node")
-    both = [started(tmp_path, "", *options, str(node), processes=1) for node in range(2)]
-    for process in both:
+    options = ("--restarts", "1", "--coordinator", f"localhost:{port}", "--nodes", "2", "--node")
+    both = [started(tmp_path, "killed", *options, str(node), processes=1) for node in range(2)]
+    for node, process in enumerate(both):
         status, said = ended(process)
         assert status == 0, said
+        assert f"mpsgraph launch: process {node} of 2 on " in said and "(restart 1 of 1)" in said
     for process in range(2):
         found = json.loads((tmp_path / f"{process}.json").read_text())
-        assert (found["devices"], found["local"]) == (8, 4)
+        assert (found["devices"], found["local"], len(found["losses"])) == (8, 4, STEPS)
 
 
 def test_slurm_describes_the_machines():

@@ -418,7 +418,8 @@ class Trainer(Tracked):
 
         The step is built and compiled, but does not run, and no weight changes. The estimate includes variables,
         intermediate values, and constants (see docs/memory.md). It does not include the batch, which belongs to the
-        caller, and the interpreter and its libraries.
+        caller, and the interpreter and its libraries. With an engine, it states the bytes of each device; with several
+        processes, all of them pass the whole batch.
 
         Args:
             batch: A tuple (inputs, labels) or (inputs, labels, weights) as in `fit`, or only the inputs.
@@ -429,7 +430,7 @@ class Trainer(Tracked):
             The MemoryEstimate; print it for a table.
 
         Raises:
-            UnsupportedError: If the trainer does not run on the CPU.
+            UnsupportedError: If the trainer runs on a Metal device, or its engine cannot report memory.
             DTypeError: If a value is not a numeric array, or its dtype is not the trainer's or that of earlier batches.
             ShapeError: If the shapes do not match the model, each other, or earlier batches.
             GraphError: If the structures do not match the model, the loss, or earlier batches.
