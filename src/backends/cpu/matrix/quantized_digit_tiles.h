@@ -22,11 +22,10 @@ struct DigitTiles {
     int rows_of_tile = 0;
     int64_t rows = 0, vectors = 0, groups = 0, tiles = 0;
 
-    int64_t byte_count() const { return vectors * tiles * parts * side * side * 4; }
-    int64_t factor_count() const { return vectors * tiles * side; }
-    int64_t sum_count() const { return groups * side; }
-    // Elements of a thread's scratch memory.
-    int64_t scratch_count() const { return 2 * side * (groups + side) + tiles * side * side; }
+    int64_t byte_count() const;
+    int64_t factor_count() const;
+    int64_t sum_count() const;
+    int64_t scratch_count() const;  // elements of a thread's scratch memory
   } shape;
 
   int8_t* bytes = nullptr;  // [vector][tile][part][word of 4 bytes][column][byte]

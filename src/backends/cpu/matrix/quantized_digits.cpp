@@ -1,5 +1,7 @@
-// Selects the kernels that multiply packed weights by dot products of bytes.
+// Selects the kernels that multiply packed weights by dot products of bytes, and computes sizes for them.
 #include "backends/cpu/matrix/quantized_digits.h"
+
+#include "backends/cpu/matrix/quantized_digit_tiles.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -17,6 +19,17 @@ bool has_avx_vnni() {
 #endif
 
 }  // namespace
+
+int64_t shared_elements(int bits, int64_t group, int64_t words) {
+  for (const int64_t shared : {128, 64})
+    if (group % shared == 0 && shared * bits / 32 % words == 0) return shared;
+  return 32;
+}
+
+int64_t DigitTiles::Shape::byte_count() const { return vectors * tiles * parts * side * side * 4; }
+int64_t DigitTiles::Shape::factor_count() const { return vectors * tiles * side; }
+int64_t DigitTiles::Shape::sum_count() const { return groups * side; }
+int64_t DigitTiles::Shape::scratch_count() const { return 2 * side * (groups + side) + tiles * side * side; }
 
 const QuantizedDigits* quantized_digits() {
   static const QuantizedDigits* const table = []() -> const QuantizedDigits* {

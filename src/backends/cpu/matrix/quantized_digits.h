@@ -13,6 +13,8 @@
 
 namespace mpsgraph::cpu {
 
+// This header is compiled for each instruction set, so it defines no functions.
+
 // A row of floats as digits, arranged like the words of the weights. A vector has as many words as in QuantizedRows.
 struct DigitRow {
   static constexpr int digits = 3, digit_bits = 8;  // the first digit is the highest
@@ -26,11 +28,7 @@ struct DigitRow {
 
 // Return how many elements should share a factor: as many of 128 as possible, but only elements of one group, and of
 // whole vectors with this number of words.
-inline int64_t shared_elements(int bits, int64_t group, int64_t words) {
-  for (const int64_t shared : {128, 64})
-    if (group % shared == 0 && shared * bits / 32 % words == 0) return shared;
-  return 32;
-}
+int64_t shared_elements(int bits, int64_t group, int64_t words);
 
 struct QuantizedDigits {
   // Convert `count` floats, a multiple of 32. Return false if one of them is not finite, or if all that share a factor
