@@ -7,7 +7,7 @@
 GPT-2 and ResNet-50 are those of xla_training.py, in bfloat16 with the same batch on each card: `efficiency` is the time
 of a step on one card divided by that on n cards. GPT-2 XL has 48 layers of 1,600 features, 1,024 positions, and AdamW
 with float32 weights; parameters and optimizer states are divided among the cards, and layers are computed again in the
-backward pass. It runs beside PyTorch's fully_shard, with activation checkpointing and bfloat16 communication. Each
+backward pass. It runs next to PyTorch's fully_shard, with activation checkpointing and bfloat16 communication. Each
 measurement runs in a separate process; PyTorch starts one process for each card. The memory of a card is the largest
 amount in use, or for our side also XLA's estimate.
 """

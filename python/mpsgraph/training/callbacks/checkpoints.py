@@ -35,7 +35,7 @@ class BestCheckpoint(Watching):
         >>> best = mg.training.callbacks.BestCheckpoint(path, "loss")
         >>> _ = mg.Trainer(mg.nn.Linear(1), "mse").fit(x, x, epochs=2, callbacks=[best], progress=False)
         >>> trainer = mg.Trainer(mg.nn.Linear(1), "mse")
-        >>> trainer.load(path)
+        >>> _ = trainer.load(path)
         >>> trainer.step
         2
     """
