@@ -22,6 +22,7 @@ def test_digits_demo_prints_accuracy_and_draws_picture(tmp_path, capsys):
     assert picture.startswith(b"\x89PNG") and len(picture) > 50_000
     tensors, metadata = mg.checkpoint.load(tmp_path / "digits.safetensors")
     assert metadata["step"] == "12" and tensors["7.weight"].shape == (3136, 1024)
+    assert (tmp_path / "digits.mpsgraph" / "package.json").exists()  # swift/Examples/DrawADigit/make_resources.py
     assert main(["demo", "digits", "--data", str(tmp_path), "--output", str(tmp_path)]) == 1
     assert "contains neither train-images" in capsys.readouterr().err
 

@@ -80,10 +80,13 @@ def main(data: Path | None, iterations: int, seed: int, output: Path) -> float:
     print(f"Trained {iterations} iterations of batch {BATCH} in {seconds:.1f} s, including compilation")
     print(f"Test    accuracy {result['accuracy']:.2%}, loss {result['loss']:.4f}")
 
-    model, picture = output / "digits.safetensors", output / "digits.png"
+    model, package, picture = (output / f"digits.{ending}" for ending in ("safetensors", "mpsgraph", "png"))
     trainer.save(model)
+    mg.save(package, trainer)
     draw(trainer, test_set, picture, name)
-    print(f"Model   {model}\nPicture {picture}")
+    print(
+        f"Model   {model}\nPackage {package}, for swift/Examples/DrawADigit and other applications\nPicture {picture}"
+    )
     return result["accuracy"]
 
 

@@ -14,7 +14,7 @@ public func compiled(_ function: @escaping ([Tensor]) throws -> Tensor) -> ([NDA
 /// Returns a function of arrays that computes the value of `function` and its gradients.
 ///
 /// ```swift
-/// let lossAndGradients = valueAndGrad { ($0[0] * $0[1]).meanOfAll() }
+/// let lossAndGradients = valueAndGrad { try ($0[0] * $0[1]).meanOfAll() }
 /// let (loss, gradients) = try lossAndGradients([weights, inputs])
 /// ```
 ///

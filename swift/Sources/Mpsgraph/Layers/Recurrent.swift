@@ -85,7 +85,7 @@ public class Recurrent: Layer, Codable {
 
   /// Adds the operation of one layer: hidden states, and cell states for layers that have them.
   fileprivate func oneLayer(_ x: Tensor, _ layer: Int, _ initial: [Tensor]) throws -> [Tensor] {
-    throw Failure(.unsupported, "Recurrent has no operation of its own: use RNN, LSTM, or GRU")
+    throw Failure(.unsupported, "Recurrent is only a base class: use RNN, LSTM, or GRU")
   }
 
   /// Returns a layer's parameters of one kind, such as "weight_ih", one for each direction.

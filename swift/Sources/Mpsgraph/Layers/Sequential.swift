@@ -66,7 +66,7 @@ public enum LayerTypes {
         RNN.self, LSTM.self, GRU.self, MultiHeadAttention.self, Activation.self, Sequential.self,
       ] as [any ConfigurableLayer.Type]).map { ("\($0)", $0) }))
 
-  /// Makes a layer of your own available to configurations, under the name of its type.
+  /// Makes a custom layer available to configurations, under the name of its type.
   public static func register(_ type: any ConfigurableLayer.Type) { known.withLock { $0["\(type)"] = type } }
 
   static func type(named name: String) throws -> any ConfigurableLayer.Type {

@@ -1,12 +1,12 @@
 // Converts strokes to images like those in the training data: 28 x 28 gray levels, with the ink centered and scaled to
 // the same size.
 
-enum Raster {
-  static let size = 28
+public enum Raster {
+  public static let size = 28
 
   /// Returns gray levels between 0 (paper) and 1 (ink), row by row. `strokes` are points in a square with the given
   /// side.
-  static func pixels(of strokes: [[(x: Double, y: Double)]], side: Double) -> [Float] {
+  public static func pixels(of strokes: [[(x: Double, y: Double)]], side: Double) -> [Float] {
     let all = strokes.flatMap { $0 }
     guard let first = all.first else { return [Float](repeating: 0, count: size * size) }
     let (left, right) = all.reduce((first.x, first.x)) { (min($0.0, $1.x), max($0.1, $1.x)) }

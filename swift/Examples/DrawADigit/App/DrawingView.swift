@@ -1,20 +1,21 @@
-// The inference tab: a square to draw in, and the probability of each digit.
+// The drawing tab: a square to draw in, the probability of each digit, and a button for each digit that teaches it.
+import DrawADigitCore
 import SwiftUI
 
-struct InferenceView: View {
+struct DrawingView: View {
   static let side = 280.0
 
   @ObservedObject var model: DigitModel
-  @State private var strokes: [[CGPoint]] = []
+  @State private var drawing = Drawing(side: DrawingView.side)
   @State private var isDrawing = false
   @State private var probabilities: [Double]?
 
   var body: some View {
     VStack(spacing: 16) {
       Canvas { context, _ in
-        for stroke in strokes {
+        for stroke in drawing.strokes {
           var path = Path()
-          path.addLines(stroke)
+          path.addLines(stroke.map { CGPoint(x: $0.x, y: $0.y) })
           context.stroke(path, with: .color(.white), style: StrokeStyle(lineWidth: 20, lineCap: .round, lineJoin: .round))
         }
       }
@@ -23,9 +24,9 @@ struct InferenceView: View {
       .gesture(
         DragGesture(minimumDistance: 0)
           .onChanged { drag in
-            if !isDrawing { strokes.append([]) }
+            if !isDrawing { drawing.strokes.append([]) }
             isDrawing = true
-            strokes[strokes.count - 1].append(drag.location)
+            drawing.strokes[drawing.strokes.count - 1].append(.init(x: drag.location.x, y: drag.location.y))
           }
           .onEnded { _ in
             isDrawing = false
@@ -41,18 +42,34 @@ struct InferenceView: View {
           }
         }
         .frame(height: 160, alignment: .bottom)
+        Text("Which digit is it? The classifier learns from your answer.")
+        HStack {
+          ForEach(0..<10) { digit in
+            Button("\(digit)") { teach(digit) }
+          }
+        }
       }
-      Button("Clear") {
-        strokes = []
-        probabilities = nil
-      }
+      Button("Clear") { clear() }
+      if let problem = model.problem { Text(problem).foregroundStyle(.red) }
     }
     .padding()
   }
 
   private func classify() {
-    let points = strokes.map { stroke in stroke.map { (x: Double($0.x), y: Double($0.y)) } }
-    let pixels = Raster.pixels(of: points, side: Self.side)
-    Task { probabilities = await model.probabilities(of: pixels) }
+    let drawn = drawing
+    Task { probabilities = await model.probabilities(of: drawn) }
+  }
+
+  private func teach(_ digit: Int) {
+    let drawn = drawing
+    Task {
+      await model.learn(drawn, digit: digit)
+      clear()
+    }
+  }
+
+  private func clear() {
+    drawing = Drawing(side: Self.side)
+    probabilities = nil
   }
 }
