@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -144,6 +145,40 @@ def test_launchers_of_two_machines_restart_together(tmp_path):
     for process in range(2):
         found = json.loads((tmp_path / f"{process}.json").read_text())
         assert (found["devices"], found["local"], len(found["losses"])) == (8, 4, STEPS)
+
+
+@pytest.mark.parametrize(
+    ("processes", "data_axes", "expected"),
+    [
+        ([[0, 0], [0, 0], [1, 1], [1, 1]], ("data",), [(0, 2, 4), (1, 2, 4)]),
+        ([[1, 1], [1, 1], [0, 0], [0, 0]], ("data",), [(1, 2, 4), (0, 2, 4)]),
+        ([[0, 1], [0, 1], [0, 1], [0, 1]], ("data",), [(0, 1, 4), (0, 1, 4)]),
+        ([[0, 1], [0, 1], [0, 1], [0, 1]], ("model",), [(0, 2, 2), (1, 2, 2)]),
+        ([[0, 0], [0, 0], [1, 1], [1, 1]], ("data", "model"), [(0, 2, 8), (1, 2, 8)]),
+        ([[0, 0], [1, 1], [0, 0], [1, 1]], ("data",), [(0, 1, 4), (0, 1, 4)]),
+    ],
+)
+def test_share_of_a_process_follows_the_mesh(processes, data_axes, expected, monkeypatch):
+    """Processes whose devices do not hold blocks of the batch, or hold the same samples, pass whole batches."""
+    from mpsgraph.jax.placement import Placement
+
+    devices = np.array([[SimpleNamespace(process_index=i) for i in row] for row in processes])
+    for process, share in enumerate(expected):
+        monkeypatch.setattr(jax, "process_index", lambda process=process: process)
+        placement = Placement(None, None, None, False)
+        placement.data_axes = data_axes
+        placement.mesh = SimpleNamespace(axis_names=("data", "model"), devices=devices, shape={"data": 4, "model": 2})
+        found = placement.share
+        assert (found.index, found.count, found.parts) == share
+
+
+def test_shares_are_converted_before_they_are_copied_to_the_devices():
+    made = mg.Trainer(mg.nn.Linear(2), "mse", engine=mg.jax.Engine())
+    made._joins = True  # As in a process that passes a share of each batch.
+    with pytest.warns(UserWarning, match="inputs are float64"):
+        loss = float(made.train_step(np.ones((4, 3)), np.ones((4, 2), np.float32)))
+    alone = mg.Trainer(mg.nn.Linear(2), "mse", seed=made.seed)
+    assert loss == pytest.approx(float(alone.train_step(np.ones((4, 3), np.float32), np.ones((4, 2), np.float32))))
 
 
 def test_slurm_describes_the_machines():

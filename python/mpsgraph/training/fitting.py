@@ -133,7 +133,7 @@ class Fit:
             engine = self.state.engine
             if engine is not None and engine.share.count > 1:
                 whole = self.order is not None and self.order.is_whole
-                batch = Batch(*engine.on_device(batch.parts, whole))
+                batch = Batch(*engine.on_device(self.builder.converted(batch).parts, whole))
             result = trainer.train_step(*batch.parts, copy=copy)
             built = self.builder.last_built
             assert built is not None

@@ -391,7 +391,8 @@ class Trainer(Tracked):
         state, builder = self.state, self.builder
         if self._joins:
             assert self.engine is not None
-            x, y, sample_weight = self.engine.on_device((x, y, sample_weight))
+            shares = builder.converted(checked_batch(x, y, sample_weight))
+            x, y, sample_weight = self.engine.on_device(shares.parts)
         form = builder.forms.get("labels")
         same = form is None or getattr(y, "dtype", None) == form.first
         if type(x) is type(y) is np.ndarray and sample_weight is None and not copy and not wide and same:
