@@ -69,6 +69,14 @@ void operators() {
   require(of(mg::cumulative_sum(x, axis)) == Floats{1, 3, 7}, "an attribute that is a tensor");
   require(of(mg::reshape(x, mg::shape_of(x))) == Floats{1, 2, 4}, "a shape that is a tensor");
 
+  const mg::Array indices_found = graph.run({{x, vector(0, 2, -1)}}, mg::non_zero_indices(x));
+  require(indices_found.values<int32_t>() == std::vector<int32_t>{1, 2}, "non_zero_indices");
+  const float corners[] = {0, 0, 1, 1, 0, 0, 1, 0.9f, 2, 2, 3, 3}, confidence[] = {0.8f, 0.9f, 0.7f};
+  const mg::Tensor boxes = graph.constant(mg::Array::of<float>({1, 3, 4}, std::span<const float>(corners)));
+  const mg::Tensor scores = graph.constant(mg::Array::of<float>({1, 3, 1}, std::span<const float>(confidence)));
+  const mg::Array selected = graph.run({}, mg::non_maximum_suppression(boxes, scores, 0.5, 0));
+  require(selected.values<int32_t>() == std::vector<int32_t>{0, 0, 1, 0, 0, 2}, "non_maximum_suppression");
+
   const mg::Tensor half = graph.placeholder(mg::type(MPSGRAPH_FLOAT16, {1}));
   require((half * 0.1).dtype() == MPSGRAPH_FLOAT16, "a number gets the dtype of the tensor");
   const mg::Tensor count = graph.placeholder(mg::type(MPSGRAPH_INT64, {1}));

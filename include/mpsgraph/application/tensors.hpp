@@ -89,4 +89,45 @@ inline std::array<Tensor, 2> dropout(const Tensor& x, double rate, const Tensor&
   return {multiplication(x, cast(keep / (1 - rate), x.dtype()), name), next};
 }
 
+// Returns the index of each element that is not zero, in row-major order: int32 of shape (count, rank of x). The count
+// depends on the data.
+inline Tensor non_zero_indices(const Tensor& x, const char* name = nullptr) {
+  const Tensor found = x.dtype() == MPSGRAPH_BOOL ? x : x != 0;
+  const Tensor count = reshape(reduction_sum(cast(found, MPSGRAPH_INT32)), {1});
+  return detail::Call("non_zero_indices").operand(x).operand(concat({count, shape_of(shape_of(x))}, 0)).tensor(name);
+}
+
+struct NonMaximumSuppressionOptions {
+  bool per_class_suppression = false;  // Whether only boxes of the same class suppress each other.
+  // "corners_height_first" (y, x, y, x of opposite corners), "corners_width_first", "centers_height_first" (center y,
+  // center x, height, width), or "centers_width_first".
+  const char* coordinate_mode = "corners_height_first";
+  Tensor class_indices = {};  // The class of each box, if the scores are not those of several classes.
+  const char* name = nullptr;
+};
+// Selects boxes by descending score, leaving out those that overlap a selected box by more than iou_threshold, or whose
+// score is not above score_threshold. `boxes` has shape (N, B, 4), and `scores` (N, B, number of classes). Returns int32
+// of shape (number of selected boxes, 3), with the image, the class, and the box.
+inline Tensor non_maximum_suppression(const Tensor& boxes, const Tensor& scores, double iou_threshold,
+                                      double score_threshold, const NonMaximumSuppressionOptions& options = {}) {
+  const Tensor order = detail::Call("non_maximum_suppression")
+                           .operand(boxes)
+                           .operand(scores)
+                           .optional(options.class_indices)
+                           .set("iou_threshold", iou_threshold)
+                           .set("score_threshold", score_threshold)
+                           .set("per_class_suppression", options.per_class_suppression)
+                           .set("coordinate_mode", options.coordinate_mode)
+                           .tensor(nullptr);
+  const Tensor taken = non_zero_indices(order >= 0);
+  const auto parts = split(taken, {1, 1, 1}, 1);
+  Tensor kind = parts[2];
+  if (options.class_indices) {
+    kind = gather_nd(options.class_indices, concat({parts[0], parts[1]}, 1));
+    kind = cast(expand_dims(kind, {1}), order.dtype());
+  }
+  const Tensor rows = concat({parts[0], kind, parts[1]}, 1), places = expand_dims(gather_nd(order, taken), {1});
+  return scatter_nd(rows, rows, places, 0, {.mode = ScatterMode::set, .name = options.name});
+}
+
 }  // namespace mpsgraph::application
