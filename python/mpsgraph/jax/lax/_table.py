@@ -203,7 +203,7 @@ class Trace:
         result, place = operation.outputs[0], 1 if operation.kind == "select" else 0
         wide = self.wide.get(operation.inputs[place])
         shape = result.shape or ()
-        if wide is None or not shape or operation.inputs[place].shape[-1:] != shape[-1:]:
+        if wide is None or not shape or (operation.inputs[place].shape or ())[-1:] != shape[-1:]:
             return
         if operation.kind == "reshape":
             self.wide[result] = wide.reshape(*shape[:-1], wide.shape[-1])
