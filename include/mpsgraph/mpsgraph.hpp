@@ -28,6 +28,7 @@
 #include "mpsgraph/runtime/dlpack.h"
 #include "mpsgraph/runtime/exchange.h"
 #include "mpsgraph/runtime/executable.h"
+#include "mpsgraph/runtime/executable_template.h"
 #include "mpsgraph/runtime/execution.h"
 #include "mpsgraph/runtime/inference.h"
 #include "mpsgraph/runtime/ndarray.h"

@@ -2111,6 +2111,34 @@ class DeviceGraph:
     @property
     def graph(self) -> Graph:
         ...
+class ExecutableTemplate:
+    """
+    Two executables of graphs that differ only in sizes, as a function of the sizes.
+    """
+    @staticmethod
+    def make(first: Executable, second: Executable, first_shapes: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]], second_shapes: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]]) -> ExecutableTemplate | None:
+        """
+        Relate the sizes in two executables to the shapes of the graphs from which they were built.
+        
+        Args:
+            first: An executable.
+            second: An executable of the same graph with other sizes.
+            first_shapes: The shapes of all values of the first graph.
+            second_shapes: The shapes of the same values of the second graph, in the same order.
+        
+        Returns:
+            An ExecutableTemplate, or None if the executables differ in more than sizes that occur in the shapes.
+        """
+    def executable(self, shapes: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]]) -> Executable | None:
+        """
+        Return an executable for other sizes, without running the passes of the compiler.
+        
+        Args:
+            shapes: The shapes of all values for these sizes, in the same order.
+        
+        Returns:
+            An Executable of the first graph, or None if the graph must be compiled completely for these sizes.
+        """
 class TensorExchange:
     """
     Runs executables on the tensors of another framework.

@@ -309,6 +309,7 @@ void define_custom(Module& module);
 // Defines the base class Callee. Must be called before define_executables.
 void define_exchange(Module& module);
 void define_executables(Module& module);
+void define_executable_templates(Module& module);
 using DeviceGraphClass = Class<runtime::DeviceGraph, std::shared_ptr<runtime::DeviceGraph>>;
 void define_variable_access(DeviceGraphClass& graph);
 void define_tensor_exchange(Module& module);

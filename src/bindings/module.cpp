@@ -48,6 +48,7 @@ PYBIND11_MODULE(_core, native) {
   bindings::define_exchange(module);
   bindings::define_custom(module);
   bindings::define_executables(module);
+  bindings::define_executable_templates(module);
   bindings::define_tensor_exchange(module);
   bindings::define_nngraph(module);
   bindings::define_probes(module);

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "compiler/passes.h"
+#include "compiler/recipes.h"
 #include "core/definition.h"
 #include "core/ops/out_of_range.h"
 
@@ -32,25 +33,24 @@ ConstantPtr integers_as(const TensorType& type, const Ints& values) {
 
 const ConstantPtr& value_of(const Tensor* tensor) { return tensor->operation->attributes.data("value"); }
 
-// Evaluates the operation on these constants, in a graph built for this purpose.
-std::vector<ConstantPtr> evaluate(const Operation& source, const std::vector<ConstantPtr>& values,
-                                  std::vector<TensorType> types) {
+// Evaluates an operation on these constants, in a graph built for this purpose.
+std::vector<ConstantPtr> evaluate(const OperationDefinition& definition, const Attributes& attributes,
+                                  const std::vector<ConstantPtr>& values, std::vector<TensorType> types) {
   Evaluator evaluate_one = evaluator.load();
   if (!evaluate_one) return {};
   Graph scratch;
   std::vector<Tensor*> inputs;
   for (const ConstantPtr& value : values) inputs.push_back(scratch.add("constant", {}, {{"value", value}}));
-  return evaluate_one(
-      *scratch.create_unchecked(scratch.root(), *source.definition, inputs, source.attributes, {}, std::move(types)));
+  return evaluate_one(*scratch.create_unchecked(scratch.root(), definition, inputs, attributes, {}, std::move(types)));
 }
 
 // If the elements of each operand are all equal, only one element of the result is evaluated, whatever the result's
 // size.
-ConstantPtr folded_splat(const Operation& source, const std::vector<ConstantPtr>& values) {
-  const TensorType& type = source.output()->type;
+ConstantPtr folded_splat(const OperationDefinition& definition, const Attributes& attributes,
+                         const std::vector<ConstantPtr>& values, const TensorType& type) {
   std::vector<ConstantPtr> elements;
   for (const ConstantPtr& value : values) elements.push_back(ConstantData::splat(value->dtype(), {}, value->bytes()));
-  auto result = evaluate(source, elements, {{type.dtype, Shape(Dims{})}});
+  auto result = evaluate(definition, attributes, elements, {{type.dtype, Shape(Dims{})}});
   return result.empty() ? nullptr : ConstantData::splat(type.dtype, type.shape.dims(), result[0]->bytes());
 }
 
@@ -140,40 +140,51 @@ ConstantPtr integer_constant(const TensorType& type, const Ints& values) {
   }
 }
 
+std::vector<ConstantPtr> folded_values(const OperationDefinition& definition, const Attributes& attributes,
+                                       const std::vector<ConstantPtr>& operands, const std::vector<TensorType>& types) {
+  const Dims& dims = types[0].shape.dims();
+  const ConstantPtr& first = operands[0];
+  const Kind kind = definition.name;
+  if (kind == Kind("reshape") || kind == Kind("expand_dims") || kind == Kind("squeeze") || kind == Kind("flatten2d"))
+    return {reshaped(first, dims)};
+  if (kind == Kind("broadcast_to") && first->elements() == 1)
+    return {reshaped(ConstantData::splat(first->dtype(), {}, first->bytes()), dims)};
+  const auto single = [](const ConstantPtr& value) { return value->is_splat() || value->elements() == 1; };
+  int64_t elements = 0;
+  for (const TensorType& type : types) elements += type.shape.elements();
+  if (definition.elementwise && elements > 0 && std::ranges::all_of(operands, single)) {
+    if (ConstantPtr value = folded_splat(definition, attributes, operands, types[0])) return {std::move(value)};
+  }
+  // Operations on tensors without elements are folded whatever the size of the result, because not every device
+  // supports such tensors.
+  int64_t operand_elements = 0;
+  for (const ConstantPtr& operand : operands) operand_elements += operand->elements();
+  const bool of_nothing = std::ranges::any_of(operands, [](const auto& v) { return v->elements() == 0; });
+  const bool large = elements > std::max(max_result_elements, operand_elements);
+  if ((large && !of_nothing) || operand_elements > max_operand_elements) return {};
+  return evaluate(definition, attributes, operands, types);
+}
+
 Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (source.inputs.empty() || !source.blocks.empty() || is_effect(source) || source.outputs.empty()) return {};
   // Kernels do not handle out_of_range; pass indices must first express it as separate operations.
   if (source.attributes.has("out_of_range") && !ops::takes_any(source.attributes)) return {};
   std::vector<ConstantPtr> values;
-  int64_t operand_elements = 0, result_elements = 0;
   for (const Tensor* operand : source.inputs) {
     const Tensor* input = rewriter.seen(operand);
     if (!input->operation->is("constant")) return {};
     values.push_back(value_of(input));
-    operand_elements += values.back()->elements();
   }
-  for (const auto& output : source.outputs) result_elements += output->shape().elements();
-
-  const Dims& dims = source.output()->shape().dims();
-  auto constant = [&](ConstantPtr value) { return std::vector<Tensor*>{rewriter.constant(source, std::move(value))}; };
-  if (source.is({"reshape", "expand_dims", "squeeze", "flatten2d"})) return constant(reshaped(values[0], dims));
-  if (source.is("broadcast_to") && values[0]->elements() == 1)
-    return constant(reshaped(ConstantData::splat(values[0]->dtype(), {}, values[0]->bytes()), dims));
-  auto single = [](const ConstantPtr& value) { return value->is_splat() || value->elements() == 1; };
-  if (source.definition->elementwise && result_elements > 0 && std::ranges::all_of(values, single)) {
-    if (ConstantPtr value = folded_splat(source, values)) return constant(std::move(value));
-  }
-  // Operations on tensors without elements are folded whatever the size of the result, because not every device
-  // supports such tensors.
-  const bool of_nothing = std::ranges::any_of(values, [](const auto& v) { return v->elements() == 0; });
-  const bool large = result_elements > std::max(max_result_elements, operand_elements);
-  if ((large && !of_nothing) || operand_elements > max_operand_elements) return {};
   std::vector<TensorType> types;
   for (const auto& output : source.outputs) types.push_back(output->type);
+  const std::vector<ConstantPtr> found = folded_values(*source.definition, source.attributes, values, types);
+  if (found.size() != source.outputs.size()) return {};
   std::vector<Tensor*> results;
-  for (ConstantPtr& value : evaluate(source, values, types))
-    results.push_back(rewriter.constant(source, std::move(value)));
-  if (results.size() != source.outputs.size()) return {};
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (Recipes* recipes = Recipes::current())
+      recipes->enter(found[i], {source.definition, source.attributes, values, types, i});
+    results.push_back(rewriter.constant(source, found[i]));
+  }
   return results;
 }
 

@@ -21,6 +21,7 @@
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
 #include "compiler/pattern.h"
+#include "compiler/recipes.h"
 #include "core/definition.h"
 #include "core/known_values.h"
 #include "core/ops/out_of_range.h"
@@ -82,7 +83,9 @@ class Indices {
         std::ranges::all_of(lengths, [&](int64_t length) { return largest(indices.dtype()) < length; }))
       return true;
     const auto known = constant_value(&indices);
-    return known && ops::first_outside(*known, lengths) < 0;
+    if (!known || ops::first_outside(*known, lengths) >= 0) return false;
+    Recipes::note_valid(*known, lengths);
+    return true;
   }
 
   static Tensor* clipped(Rewriter& r, Tensor* indices, const Ints& lengths) {

@@ -1,6 +1,8 @@
 // The pipeline: the passes, their order, and the observers they call.
 #include "compiler/passes.h"
 
+#include "compiler/recipes.h"
+
 #include <algorithm>
 
 #include "mpsgraph/core/text.h"
@@ -61,6 +63,8 @@ void run_passes(Program& program, const Target& target, const Options& options) 
     options.observe(pass, print(*program.graph, print_options));
   };
   observe("specialize");
+  const auto recipes = std::make_shared<Recipes>();
+  const Recipes::Scope scope(*recipes);
   for (const Pass& pass : all_passes()) {
     if (pass.run == finite && !options.check_finite) continue;
     if (pass.optional && std::ranges::find(target.passes, *pass.optional) == target.passes.end()) continue;
@@ -70,6 +74,7 @@ void run_passes(Program& program, const Target& target, const Options& options) 
     if (options.observe_time) options.observe_time(pass.name, begin, std::chrono::steady_clock::now());
     observe(pass.name);
   }
+  program.recipes = recipes;
 }
 
 }  // namespace mpsgraph::compiler

@@ -68,6 +68,8 @@ struct Target {
   bool fuses_epilogues = false;
 };
 
+class Recipes;
+
 struct Program {
   std::unique_ptr<Graph> graph;
   std::vector<Tensor*> feeds;  // placeholders of `graph`, in the order of the caller's feeds
@@ -81,6 +83,8 @@ struct Program {
   Callables callables;  // the callables that the program calls
   std::vector<bool> computed;  // whether each feed was computed by a preceding program; empty if no feed was
   Target target;  // the target for which run_passes() prepares the program
+  bool optimized = false;  // whether all passes have run
+  std::shared_ptr<const Recipes> recipes;  // how the passes computed constants; null before they run
 };
 
 // The types of the caller's targets, in the caller's order. The types of targets computed by the rest are only known as

@@ -126,7 +126,8 @@ void Rewriter::copy_operations(const Block& source) {
     }
     for (size_t i = 0; i < operation->outputs.size(); ++i) {
       const Tensor* before = operation->output(i);
-      if (i >= replacement->size() || (before->type.shape.known() && (*replacement)[i]->type != before->type)) {
+      const bool fixed = before->type.shape.known() && !changes_types_;
+      if (i >= replacement->size() || (fixed && (*replacement)[i]->type != before->type)) {
         throw GraphError(cat("[", operation->kind(), "] '", before->name(), "' must be rewritten to type ",
                              before->type, ", got ",
                              i < replacement->size() ? cat((*replacement)[i]->type) : std::string("nothing")));

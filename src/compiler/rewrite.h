@@ -30,6 +30,7 @@ class Rewriter {
   Graph& graph() { return catch_up(); }  // the new graph; operations are added to its current block
   std::unique_ptr<Graph> take_graph() { return catch_up(), std::move(graph_); }
   void stop() { stopped_ = true; }  // copy nothing further, not even the operation being visited
+  void change_types() { changes_types_ = true; }  // allow replacements of other types
   bool is_untouched() const { return untouched_; }  // whether nothing has been replaced so far
 
   // The replacement of a source tensor, which may only be inspected. Until an operation has been copied, this is the
@@ -75,6 +76,7 @@ class Rewriter {
   std::vector<bool> is_made_;
   bool untouched_ = true;  // nothing has been copied yet
   bool stopped_ = false;
+  bool changes_types_ = false;
   std::vector<const Operation*> left_;  // operations left uncopied, which must be copied once something changes
   const Operation* visited_ = nullptr;  // the operation being visited
 };

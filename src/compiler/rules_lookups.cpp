@@ -15,6 +15,7 @@
 #include <numeric>
 #include <optional>
 
+#include "compiler/recipes.h"
 #include "compiler/rule.h"
 #include "core/known_values.h"
 #include "core/ops/out_of_range.h"
@@ -64,7 +65,9 @@ bool lie_inside(const Tensor* indices, int64_t rows) {
     }
     if (from.is("constant")) {
       const auto known = constant_value(indices);
-      return known && ops::first_outside(*known, {rows}) < 0;
+      if (!known || ops::first_outside(*known, {rows}) >= 0) return false;
+      Recipes::note_valid(*known, {rows});
+      return true;
     }
     if (!from.is({"transpose", "reshape"})) break;
     indices = from.input(0);

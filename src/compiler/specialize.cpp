@@ -19,6 +19,7 @@
 #include <unordered_set>
 
 #include "compiler/passes.h"
+#include "compiler/retyping.h"
 #include "core/definition.h"
 #include "core/known_values.h"
 #include "core/ops/shape.h"
@@ -53,6 +54,17 @@ class Specializer {
   // Replaces a feed with a constant once its value is known.
   void decide(const Tensor& placeholder, ConstantPtr value) {
     rewriter_.stand_for(placeholder, rewriter_.graph().add("constant", {}, {{"value", std::move(value)}}));
+  }
+
+  // Records how each operation was specialized. Returns null if the result cannot be retyped for other feeds.
+  std::unique_ptr<Retyping> trace() {
+    Retyping::Trace trace;
+    trace_ = &trace;
+    rewriter_.copy_operations(source_.root());
+    if (data_dependent_ || !trace.complete) return nullptr;
+    trace.feeds = program_.feeds;
+    trace.graph = rewriter_.take_graph();
+    return std::make_unique<Retyping>(std::move(trace));
   }
 
   Program run() {
@@ -136,11 +148,15 @@ class Specializer {
     Attributes attributes = op.attributes;
     std::string where = op.where();
     if (!settle_tensor_attributes(*op.definition, inputs, attributes, where)) {
-      if (op.is("band_part")) return std::vector<Tensor*>{band_of_data(inputs)};
+      if (op.is("band_part")) {
+        if (trace_) trace_->complete = false;
+        return std::vector<Tensor*>{band_of_data(inputs)};
+      }
       if (op.is({"slice", "slice_update_data"}) && waits_for_count(op, inputs)) return {};
       return wait_for_values(op, inputs, static_cast<size_t>(op.definition->min_inputs));
     }
     if (const Block* taken = taken_branch(op, inputs)) {
+      if (trace_) trace_->deciding.push_back(inputs[0]);
       rewriter_.copy_operations(*taken);
       return data_dependent_ ? std::nullopt : Rewriter::Replacement(rewriter_.now(taken->results));
     }
@@ -173,7 +189,9 @@ class Specializer {
       program_.variables.push_back(copy->output());
       program_.source_variables.push_back(op.output());
     }
-    if (Tensor* constant = known(op, *copy)) {
+    Tensor* const constant = known(op, *copy);
+    if (trace_) trace_->steps.push_back({&op, rewriter_.now(op.inputs), copy, constant});
+    if (constant) {
       if (op.is("shape_of") || has_input_of_shapes(*copy)) of_shapes_.insert(constant);
       return std::vector<Tensor*>{constant};
     }
@@ -215,12 +233,7 @@ class Specializer {
   Tensor* known_numbers(const Operation& op, const Operation& copy) {
     if (!copy.definition->elementwise && !is_shape_arithmetic(op.kind())) return nullptr;
     if (!has_input_of_shapes(copy) || is_effect(op) || !copy.control_dependencies.empty()) return nullptr;
-    std::vector<ConstantPtr> operands;
-    for (const Tensor* input : copy.inputs) {
-      if (!input->operation->is("constant")) return nullptr;
-      operands.push_back(input->operation->attributes.data("value"));
-    }
-    const ConstantPtr value = computed(op.kind(), operands, copy.attributes);
+    const ConstantPtr value = computed_from_constants(copy);
     return value ? rewriter_.constant(op, value) : nullptr;
   }
 
@@ -483,6 +496,7 @@ class Specializer {
   const std::vector<bool> needed_;
   Program program_;
   Rewriter rewriter_;
+  Retyping::Trace* trace_ = nullptr;  // where to record the steps; null if they are not recorded
   std::optional<DataDependent> data_dependent_;  // set once specialization ends
   std::unordered_set<const Tensor*> imported_;  // tensors imported into the rest
   std::unordered_set<const Tensor*> of_shapes_;  // constants of the program that were computed from shapes
@@ -510,6 +524,11 @@ std::vector<TensorType> target_types(const Program& program) {
 Program specialize(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
                    const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations) {
   return Specializer(graph, feeds, targets, target_operations).run();
+}
+
+std::unique_ptr<Retyping> trace(const Graph& graph, const std::vector<std::pair<Tensor*, TensorType>>& feeds,
+                                const std::vector<Tensor*>& targets, const std::vector<Operation*>& target_operations) {
+  return Specializer(graph, feeds, targets, target_operations).trace();
 }
 
 Program specialize(const Rest& rest, const std::vector<TensorType>& feeds, const std::vector<ConstantPtr>& deciding) {

@@ -76,6 +76,8 @@ class CompiledProgram {
   virtual size_t constant_bytes() const = 0;
   virtual std::vector<std::string> kernel_names() const = 0;  // names of the kernels, in execution order
   virtual std::string plan() const = 0;  // human-readable list of kernels, buffers, and offsets
+  // The optimized program, if the backend can compile a copy of it with other sizes (compiler/size_template.h).
+  virtual const compiler::Program* program() const { return nullptr; }
 };
 
 class Backend {
@@ -83,7 +85,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // name such as "cpu"
   virtual std::string description() const = 0;  // description such as "CPU: AVX-512, 2 threads"
-  // Compiles a program, which it may rewrite. `storages` belong to program.variables, in order.
+  // Compiles a program, which it may rewrite. `storages` belong to program.variables, in order. Runs no passes if the
+  // program is already optimized.
   virtual std::unique_ptr<CompiledProgram> compile(compiler::Program program,
                                                    std::vector<std::shared_ptr<VariableStorage>> storages,
                                                    const compiler::Options& options) = 0;

@@ -58,7 +58,10 @@ DeviceGraph::~DeviceGraph() = default;
 const std::shared_ptr<Graph>& DeviceGraph::graph() const { return state_->graph; }
 Device& DeviceGraph::device() const { return state_->device; }
 void DeviceGraph::set_cache_limits(size_t count, size_t bytes) { cache_->set_limits(count, bytes); }
-void DeviceGraph::clear_cache() { cache_->clear(); }
+void DeviceGraph::clear_cache() {
+  cache_->clear();
+  state_->templates.clear();
+}
 
 std::shared_ptr<Executable> DeviceGraph::compile(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
                                                  const std::vector<Operation*>& target_operations,

@@ -13,6 +13,7 @@
 #include "mpsgraph/runtime/threads.h"
 #include "runtime/backend.h"
 #include "runtime/graph_state.h"
+#include "runtime/run_control.h"
 #include "runtime/staged_program.h"
 #include "runtime/thread_storage.h"
 
@@ -104,25 +105,54 @@ std::shared_ptr<Executable> Executable::create(std::shared_ptr<GraphState> state
   self->target_operations_ = std::move(target_operations);
   self->options_ = std::move(options);
   self->check_callables();
-  self->label_ = !self->targets_.empty() ? self->targets_.front()->name() : self->target_operations_.front()->name;
-  {
-    const auto pass = self->state_->gate->exclusive();
-    self->build();
-    self->options_.observe = nullptr;  // The observer is only for this compilation.
-    self->state_->add(self);
-    self->state_->refresh();
-  }
+  self->finish();
   return self;
 }
 
+std::shared_ptr<Executable> Executable::like(const Executable& other, std::vector<Feed> feeds, MakeProgram make) {
+  other.state_->device.check_usable();
+  std::shared_ptr<Executable> self(new Executable(other.state_));
+  self->feeds_ = std::move(feeds);
+  self->targets_ = other.targets_;
+  self->excludes_ = other.excludes_;
+  self->open_ended_ = other.open_ended_;
+  self->make_ = std::move(make);
+  self->finish();
+  return self;
+}
+
+void Executable::finish() {
+  label_ = !targets_.empty() ? targets_.front()->name() : target_operations_.front()->name;
+  const auto pass = state_->gate->exclusive();
+  build();
+  options_.observe = nullptr;  // The observer is only for this compilation.
+  state_->add(shared_from_this());
+  state_->refresh();
+}
+
 void Executable::build() {
-  std::optional<ProfileScope> scope(std::in_place, "specialize", "pass");
-  auto program = compiler::specialize(*state_->graph, feeds_, targets_, target_operations_);
+  // Programs that are observed, or that contain checks or calls, are always compiled completely.
+  const bool plain = !make_ && !options_.observe && !options_.check_finite && !options_.reference_kernels &&
+                     options_.disabled_passes.empty() && options_.callables.empty();
+  std::optional<SizeTemplates::Found> found;
+  if (make_)
+    found.emplace(make_(), ProgramTraits{excludes_, open_ended_});
+  else if (plain)
+    found = state_->templates.find(feeds_, targets_, target_operations_);
+  const bool complete = !found;
+  if (complete) {
+    const ProfileScope scope("specialize", "pass");
+    auto program = compiler::specialize(*state_->graph, feeds_, targets_, target_operations_);
+    const Block& root = program.graph->root();
+    const ProgramTraits traits{.excludes = program.rest || has_effect(root),
+                               .open_ended = program.rest || open_ended(root)};
+    found.emplace(std::move(program), traits);
+  }
+  auto& [program, traits] = *found;
   auto types = compiler::target_types(program);
-  scope.reset();
-  const bool excludes = program.rest || has_effect(program.graph->root());
-  const bool endless = program.rest || open_ended(program.graph->root());
   std::shared_ptr<CompiledProgram> compiled = compile(std::move(program), options_);
+  if (plain && complete && compiled->program())
+    state_->templates.add(*state_->graph, feeds_, targets_, target_operations_, compiled, traits);
   const bool first = !program_;
   {
     std::lock_guard lock(program_mutex_);
@@ -130,8 +160,8 @@ void Executable::build() {
   }
   if (first) {  // Recompilation does not change these values, which are read without holding the gate.
     target_types_ = std::move(types);
-    excludes_ = excludes;
-    open_ended_ = endless;
+    excludes_ = traits.excludes;
+    open_ended_ = traits.open_ended;
   }
   needs_build_ = false;
 }
@@ -155,7 +185,7 @@ std::unique_ptr<CompiledProgram> Executable::compile(compiler::Program program, 
   };
   // Let fed flags choose the branches of `if`s before the run, unless the passes are observed or the reference kernels
   // are tested, because both need the program with all branches.
-  if (state_->device.backend().sees_feeds() && !options.observe && !options.reference_kernels)
+  if (state_->device.backend().sees_feeds() && !options.observe && !options.reference_kernels && !program.optimized)
     if (auto rest = compiler::rest_of_flags(program))
       return std::make_unique<StagedProgram>(nullptr, 0, std::move(rest), compile_later);
   const auto rest = std::move(program.rest);

@@ -15,6 +15,7 @@
 #include "mpsgraph/runtime/device.h"
 #include "runtime/backend.h"
 #include "runtime/gate.h"
+#include "runtime/size_templates.h"
 
 namespace mpsgraph::runtime {
 
@@ -29,6 +30,7 @@ class GraphState {
   const std::shared_ptr<Gate> gate = std::make_shared<Gate>();
   std::atomic<uint64_t> compiles{0};
   std::atomic<uint64_t> compile_nanoseconds{0};
+  SizeTemplates templates;
 
   void check_variable(const Tensor* variable) const;  // throws GraphError unless the tensor is a variable of this graph
   // The storage of one of the graph's variables, created from its initial value at first use. The gate must be held

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -95,8 +96,14 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
 
  private:
   friend class GraphState;
+  friend class ExecutableTemplate;
   struct Run;
   explicit Executable(std::shared_ptr<GraphState> state);
+  // An executable like another one, with other feeds and a program that passes have already optimized. After a change of
+  // a variable's memory layout, `make` is called again.
+  using MakeProgram = std::function<compiler::Program()>;
+  static std::shared_ptr<Executable> like(const Executable& other, std::vector<Feed> feeds, MakeProgram make);
+  void finish();  // builds the program and registers the executable
   void build();                                      // the caller must hold the gate exclusively
   void require_built();
   void check_callables();
@@ -111,6 +118,7 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   std::vector<Tensor*> targets_;
   std::vector<Operation*> target_operations_;
   compiler::Options options_;
+  MakeProgram make_;  // if empty, the program is compiled from the graph
   std::vector<TensorType> target_types_;
   // whether the executable changes variables, or compiles while it runs
   bool excludes_ = false;

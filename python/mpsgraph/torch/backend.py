@@ -1,7 +1,8 @@
 """Backend for torch.compile: Dynamo captures graphs, AOTAutograd differentiates them, and mpsgraph compiles them.
 
 Operations without a translation run in PyTorch: the graph is split around them, and one warning names them. Graphs are
-compiled for the shapes of their inputs; a graph with dynamic sizes is compiled again for each new shape.
+compiled for the shapes of their inputs. For a graph with dynamic sizes, two compilations usually determine the program
+for further sizes (dynamic_sizes.py).
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from .._core import Executable
+from .._core import Executable, ExecutableTemplate
 from ..errors import Error
 from ..graph import Graph
 from ..ops.random import own_random_states
 from ..random import philox_state
 from . import importer
 from .aten import function_of
+from .dynamic_sizes import SymbolicShapes
 from .partition import partition
 from .recurrent import in_layers
 from .sharing import Boxed, with_shared_views
@@ -66,6 +68,9 @@ class Explanation:
         return "\n".join(lines)
 
 
+# The most sizes of a graph for which a compiled function is kept.
+_MOST_SIZES = 256
+_MOST_TEMPLATES = 8
 _listeners: list[Explanation] = []
 _warned: set[str] = set()
 
@@ -148,13 +153,17 @@ class _Part(torch.nn.Module):
         # States that the graph keeps for its random operations.
         self.states = [state for state in own_random_states(g) if state in read]
 
-    def run(self, tensors: list[Any] | tuple[Any, ...], places: list[int]) -> list[torch.Tensor]:
-        """Run the executable on some of the given tensors. PyTorch's generator determines the random numbers."""
+    def run(
+        self, tensors: list[Any] | tuple[Any, ...], places: list[int], executable: Executable | None = None
+    ) -> list[torch.Tensor]:
+        """Run the executable, or one for other sizes, on some of the given tensors. PyTorch's generator determines the
+        random numbers.
+        """
         if self.states:
             # Each run draws one seed, so torch.manual_seed and saved generator states repeat a run's random numbers.
             seed = int(torch.empty((), dtype=torch.int64).random_())
             self.graph.set_variables({s: philox_state(seed, 0, number) for number, s in enumerate(self.states)})
-        return run(self.executable, tensors, places)
+        return run(executable or self.executable, tensors, places)
 
     def forward(self, *inputs: Any) -> Any:
         tensors = self.run(inputs, self.places)
@@ -192,6 +201,10 @@ class _Compiled:
             for size in _sizes(node.meta.get("val"))
         )
         self.parts: dict[Any, Boxed] = {}
+        self.shapes = SymbolicShapes(module) if self.open else None
+        # The last complete compilation, with all shapes, and templates made from two successive ones, newest first.
+        self.last: tuple[_Whole, list[list[int]]] | None = None
+        self.templates: list[tuple[_Whole, ExecutableTemplate]] = []
 
     def function(self) -> Boxed:
         """Return the function that AOTAutograd calls with a list of arguments."""
@@ -202,15 +215,40 @@ class _Compiled:
     def for_sizes(self, given: list[Any]) -> Any:
         key = tuple(tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in given)
         if key not in self.parts:
-            copied = torch.fx.Graph()
-            output = copied.graph_copy(self.module.graph, {})
-            copied.output(output)
-            module = torch.fx.GraphModule(self.module, copied)
-            module.meta.update(self.module.meta)
-            with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
-                _Known(module, mode).propagate(*given)
-            self.parts[key] = _partitioned(module)
+            while len(self.parts) >= _MOST_SIZES:
+                self.parts.pop(next(iter(self.parts)))
+            self.parts[key] = self.resized(given) or self.compiled(given)
         return self.parts[key](given)
+
+    def resized(self, given: list[Any]) -> Boxed | None:
+        """Return the function for sizes for which two earlier compilations determine the program, or None."""
+        if not self.templates or self.shapes is None:
+            return None
+        shapes = self.shapes.values(given)
+        for whole, template in self.templates:
+            if executable := template.executable(shapes):
+                return whole.runner(executable, self.shapes.returned(given))
+        return None
+
+    def compiled(self, given: list[Any]) -> Boxed:
+        """Return the function for the sizes of these inputs, translated and compiled completely."""
+        copied = torch.fx.Graph()
+        output = copied.graph_copy(self.module.graph, {})
+        copied.output(output)
+        module = torch.fx.GraphModule(self.module, copied)
+        module.meta.update(self.module.meta)
+        with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            _Known(module, mode).propagate(*given)
+        function = _partitioned(module)
+        if self.shapes is not None and self.shapes.known and isinstance(function, _Whole) and not function.part.states:
+            now, before = (function, self.shapes.values(given)), self.last
+            self.last = now
+            if before is not None:
+                executables = (before[0].part.executable, function.part.executable)
+                template = ExecutableTemplate.make(*executables, before[1], now[1])
+                if template is not None:
+                    self.templates = [(before[0], template), *self.templates[: _MOST_TEMPLATES - 1]]
+        return function
 
 
 def _sizes(value: Any) -> list[Any]:
@@ -270,7 +308,48 @@ def _in_parts(fused: torch.fx.GraphModule) -> Boxed:
     return run_parts
 
 
-def _whole(fused: torch.fx.GraphModule) -> Boxed | None:
+class _Whole:
+    """A function that runs a graph that is one compiled part.
+
+    Args:
+        part: The part.
+        places: For each feed, the index of its tensor among the arguments.
+        gives: For each result of the graph, a function that returns it, given the results of the part and the
+            arguments. None if the results are those of the part.
+    """
+
+    def __init__(self, part: _Part, places: list[int], gives: list[Any] | None) -> None:
+        self.part, self.places, self.gives = part, places, gives
+
+    def __call__(self, given: list[Any]) -> Any:
+        return self.run(given, self.part.executable)
+
+    def run(self, given: list[Any], executable: Executable) -> Any:
+        found = self.part.run(given, self.places, executable)
+        arguments = list(given) if self.gives is not None else []
+        given.clear()
+        return found if self.gives is None else [give(found, arguments) for give in self.gives]
+
+    def runner(self, executable: Executable, sizes: dict[int, int]) -> Boxed:
+        """Return a function like this one that runs an executable for other sizes.
+
+        Args:
+            executable: The executable.
+            sizes: The results that are sizes, keyed by their index.
+        """
+        if not sizes:
+            return lambda given: self.run(given, executable)
+
+        def run_with_sizes(given: list[Any]) -> list[Any]:
+            found = list(self.run(given, executable))
+            for place, size in sizes.items():
+                found[place] = size
+            return found
+
+        return run_with_sizes
+
+
+def _whole(fused: torch.fx.GraphModule) -> _Whole | None:
     """Return a function that runs the executable directly, or None unless the whole graph is one compiled part."""
     calls = [n for n in fused.graph.nodes if n.op not in ("placeholder", "output") and n.target is not operator.getitem]
     if len(calls) != 1 or calls[0].op != "call_module" or calls[0].kwargs:
@@ -280,25 +359,19 @@ def _whole(fused: torch.fx.GraphModule) -> Boxed | None:
     (output,) = (node for node in fused.graph.nodes if node.op == "output")
     if not isinstance(part, _Part) or not isinstance(output.args[0], (tuple, list)):
         return None
-    executable, places = part.executable, [inputs.index(call.args[place]) for place in part.places]
+    places = [inputs.index(call.args[place]) for place in part.places]
     results = {call: 0} if part.single else {user: user.args[1] for user in call.users}
-    gives = list(output.args[0])
-    if [results.get(node) for node in gives] == list(range(len(executable.targets))):
+    nodes = list(output.args[0])
+    if [results.get(node) for node in nodes] == list(range(len(part.executable.targets))):
+        return _Whole(part, places, None)
 
-        def run_whole(given: list[Any]) -> Any:
-            found = part.run(given, places)
-            given.clear()
-            return found
+    def giving(node: Any) -> Callable[[list[Any], list[Any]], Any]:
+        if not isinstance(node, torch.fx.Node):
+            return lambda found, arguments: node
+        at = results[node] if node in results else inputs.index(node)
+        return (lambda found, arguments: found[at]) if node in results else (lambda found, arguments: arguments[at])
 
-        return run_whole
-
-    def run_and_pick(given: list[Any]) -> Any:
-        found = part.run(given, places)
-        known = {**{node: found[place] for node, place in results.items()}, **dict(zip(inputs, given, strict=True))}
-        given.clear()
-        return [known[node] if isinstance(node, torch.fx.Node) else node for node in gives]
-
-    return run_and_pick
+    return _Whole(part, places, [giving(node) for node in nodes])
 
 
 def _compiled(module: torch.fx.GraphModule, inputs: Any) -> Boxed:

@@ -88,7 +88,7 @@ class CpuBackend final : public runtime::Backend {
                                                     std::vector<std::shared_ptr<runtime::VariableStorage>> storages,
                                                     const compiler::Options& options) override {
     const FlushToZero flush;
-    compiler::run_passes(program, target(options.reference_kernels), options);
+    if (!program.optimized) compiler::run_passes(program, target(options.reference_kernels), options);
     const runtime::ProfileScope scope("lower", "pass");
     std::vector<std::shared_ptr<CpuVariable>> variables;
     for (auto& storage : storages) variables.push_back(std::static_pointer_cast<CpuVariable>(storage));

@@ -1,14 +1,14 @@
 // The table of matmul kernels, in the order in which they are tried, and the matrix-vector kernels.
-#include "backends/cpu/elementwise/tile_functions.h"
+#include "backends/cpu/convolution/convolution_tap_kernels.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/matrix/accelerate_product.h"
 #include "backends/cpu/matrix/bfloat16_product.h"
 #include "backends/cpu/matrix/integer_product.h"
 #include "backends/cpu/matrix/matrix.h"
 #include "backends/cpu/matrix/packed_product.h"
+#include "backends/cpu/matrix/row_product.h"
 #include "backends/cpu/matrix/skinny_product.h"
 #include "backends/cpu/matrix/tiled_product.h"
-#include "backends/cpu/parallel.h"
 #include "backends/cpu/wide_kernels.h"
 
 namespace mpsgraph::cpu {
@@ -42,60 +42,14 @@ std::string not_float(const Product& p) {
   return p.is_empty() ? "an operand is empty" : "";
 }
 
-// GEMV: multiply the rows of a matrix, in place, by a vector. The time is bound by reading the matrix.
-std::unique_ptr<Kernel> rows_times_vector(const Operand& matrix, const Operand& vector, const Operand& result,
-                                          Slot bias = -1, bool relu = false) {
-  return kernel(
-      [=, a = matrix.slot, x = vector.slot, y = result.slot, rows = result.elements(),
-       n = matrix.dims.back()](Frame& f) {
-        const auto dot = float_functions().dot;
-        parallel_for(rows, grain_for(n * 4), [&](int64_t begin, int64_t end) {
-          float* to = f.at<float>(y);
-          for (int64_t row = begin; row < end; ++row) to[row] = dot(f.at<float>(a) + row * n, f.at<float>(x), n);
-          if (bias >= 0)
-            for (int64_t row = begin; row < end; ++row) to[row] += f.at<float>(bias)[row];
-          if (relu)
-            // NaN is not below 0, so it stays NaN
-            for (int64_t row = begin; row < end; ++row) to[row] = to[row] < 0 ? 0 : to[row];
-        });
-      },
-      "matrix-vector product");
-}
-
-// GEMV with a row vector on the left, bound by reading the matrix. Threads divide the columns. If there are few
-// columns, threads divide the matrix rows instead, so that each reads them sequentially, and their partial sums are
-// added at the end. The ranges of rows depend only on sizes, so the result does not depend on the thread count.
-std::unique_ptr<Kernel> row_times_matrix(Lowering& lowering, const Operand& row, const Operand& matrix,
-                                         const Operand& result, Slot bias, bool relu) {
-  constexpr int64_t wide = 1024, piece_bytes = 65536, most_pieces = 16;
-  const int64_t n = result.elements(), k = row.elements();
-  const int64_t pieces = n >= wide ? 1 : std::clamp<int64_t>(k * n * 4 / piece_bytes, 1, most_pieces);
-  const Slot sums = pieces > 1 ? lowering.scratch(static_cast<size_t>(pieces * n) * sizeof(float)) : result.slot;
-  return kernel(
-      [=, a = row.slot, b = matrix.slot, y = result.slot](Frame& f) {
-        const auto weighted_sum = float_functions().weighted_sum;
-        const float *x = f.at<float>(a), *rows = f.at<float>(b);
-        float *to = f.at<float>(y), *sum = f.at<float>(sums);
-        if (pieces > 1)
-          parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) {
-              const int64_t first = k * i / pieces, last = k * (i + 1) / pieces;
-              weighted_sum(sum + i * n, x + first, rows + first * n, n, last - first, n);
-            }
-          });
-        else
-          parallel_for((n + 15) / 16, grain_for(k * 64), [&](int64_t begin, int64_t end) {
-            weighted_sum(sum + begin * 16, x, rows + begin * 16, n, k, std::min(end * 16, n) - begin * 16);
-          });
-        if (pieces == 1 && bias < 0 && !relu) return;
-        for (int64_t i = 0; i < n; ++i) {
-          float total = sum[i];
-          for (int64_t piece = 1; piece < pieces; ++piece) total += sum[piece * n + i];
-          if (bias >= 0) total += f.at<float>(bias)[i];
-          to[i] = relu && total < 0 ? 0 : total;  // NaN is not below 0, so it stays NaN
-        }
-      },
-      "vector-matrix product");
+// The reason why matrix-vector kernels decline, or an empty string.
+std::string not_narrow_float(const Product& p) {
+  const DType dtype = p.a.dtype;
+  if (dtype == DType::bfloat16 && convolution_tiles<BFloat16, float>())
+    return "leaves bfloat16 to the kernels of this processor";
+  if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::bfloat16)
+    return cat("computes only float32, float16, and bfloat16, not ", dtype);
+  return p.is_empty() ? "an operand is empty" : "";
 }
 
 Offer complex(Lowering& lowering) {
@@ -116,21 +70,21 @@ Offer in_float32(Lowering& lowering) {
 
 Offer matrix_vector(Lowering& lowering) {
   const Product p(lowering);
-  if (const std::string reason = not_float(p); !reason.empty()) return decline(reason);
+  if (const std::string reason = not_narrow_float(p); !reason.empty()) return decline(reason);
   if (p.transpose_a || p.extras.residual >= 0) return decline("transposes no left operand and adds no residual");
   const bool column = !p.transpose_b && p.b.elements() == p.a.dims.back() &&
                       p.result.elements() * p.a.dims.back() == p.a.elements() && !p.has_epilogue();
-  if (column) return rows_times_vector(p.a, p.b, p.result);
+  if (column) return rows_times_vector(lowering, p.a, p.b, p.result);
   const int64_t steps = p.b.elements() / p.result.elements();
   const bool row = p.transpose_b && p.a.elements() == steps && p.b.dims.back() == steps &&
                    p.b.elements() == steps * p.result.elements();
-  if (row) return rows_times_vector(p.b, p.a, p.result, p.extras.bias, p.extras.relu);
+  if (row) return rows_times_vector(lowering, p.b, p.a, p.result, p.extras.bias, p.extras.relu);
   return decline("neither operand is a vector");
 }
 
 Offer vector_matrix(Lowering& lowering) {
   const Product p(lowering);
-  if (const std::string reason = not_float(p); !reason.empty()) return decline(reason);
+  if (const std::string reason = not_narrow_float(p); !reason.empty()) return decline(reason);
   if (p.transpose_a || p.transpose_b || p.extras.residual >= 0)
     return decline("transposes no operand and adds no residual");
   if (p.a.elements() != p.a.dims.back() || p.b.dims.back() != p.result.elements())

@@ -1,0 +1,94 @@
+// Keeps the last complete compilation of each request, and the templates made from pairs of them.
+#include "runtime/size_templates.h"
+
+#include <algorithm>
+
+#include "mpsgraph/core/text.h"
+#include "mpsgraph/runtime/profiler.h"
+#include "runtime/backend.h"
+
+namespace mpsgraph::runtime {
+namespace {
+
+constexpr size_t max_templates = 8, max_groups = 32;
+constexpr int max_failures = 8;  // then the program is taken for one that has no template
+
+std::vector<TensorType> types_of(const std::vector<Feed>& feeds) {
+  std::vector<TensorType> types;
+  for (const Feed& feed : feeds) types.push_back(feed.second);
+  return types;
+}
+
+}  // namespace
+
+SizeTemplates::Key SizeTemplates::key(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
+                                      const std::vector<Operation*>& target_operations) {
+  Key key;
+  for (const Feed& feed : feeds) key.push_back(feed.first);
+  key.push_back(nullptr);
+  key.insert(key.end(), targets.begin(), targets.end());
+  key.push_back(nullptr);
+  key.insert(key.end(), target_operations.begin(), target_operations.end());
+  return key;
+}
+
+std::optional<SizeTemplates::Found> SizeTemplates::find(const std::vector<Feed>& feeds,
+                                                        const std::vector<Tensor*>& targets,
+                                                        const std::vector<Operation*>& target_operations) {
+  std::lock_guard lock(mutex_);
+  const auto group = groups_.find(key(feeds, targets, target_operations));
+  if (group == groups_.end() || group->second.entries.empty()) return std::nullopt;
+  const ProfileScope scope("respecialize", "pass");
+  auto& [last, entries, retyping, traits, failures] = group->second;
+  if (!retyping || !retyping->retype(types_of(feeds))) return std::nullopt;
+  const compiler::Flat flat(retyping->graph());
+  for (auto entry = entries.begin(); entry != entries.end(); ++entry) {
+    auto program = entry->size_template->instantiate(flat);
+    if (!program) continue;
+    entries.splice(entries.begin(), entries, entry);
+    return Found{std::move(*program), traits};
+  }
+  return std::nullopt;
+}
+
+void SizeTemplates::add(const Graph& graph, const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
+                        const std::vector<Operation*>& target_operations, std::shared_ptr<CompiledProgram> compiled,
+                        ProgramTraits traits) {
+  std::lock_guard lock(mutex_);
+  if (groups_.size() > max_groups) groups_.clear();
+  Group& group = groups_[key(feeds, targets, target_operations)];
+  group.traits = traits;
+  if (group.failures >= max_failures) return group.last.reset();
+  std::optional<Sample> before = std::exchange(group.last, Sample{feeds, compiled});
+  if (!before || before->feeds == feeds) return;
+  const auto begin = Profiler::Clock::now();
+  std::string reason = "the sizes change the specialized graph";
+  const auto flat_of = [&](const std::vector<Feed>& sizes) -> std::optional<compiler::Flat> {
+    if (!group.retyping || !group.retyping->retype(types_of(sizes))) return std::nullopt;
+    return compiler::Flat(group.retyping->graph());
+  };
+  auto first = flat_of(before->feeds);
+  if (!first) {  // there is no specialized graph yet, or it has another structure
+    group.retyping = compiler::trace(graph, before->feeds, targets, target_operations);
+    first = flat_of(before->feeds);
+  }
+  const auto second = first ? flat_of(feeds) : std::nullopt;
+  auto made =
+      second ? compiler::SizeTemplate::make(*before->compiled->program(), *compiled->program(), *first, *second, reason)
+             : nullptr;
+  if (const auto session = Profiler::get().session()) {
+    const std::string name = made ? "make size template" : cat("no size template: ", reason);
+    Profiler::get().record(session, {.name = name, .category = "pass", .kernel = {}}, begin, Profiler::Clock::now());
+  }
+  group.failures = made ? 0 : group.failures + 1;
+  if (!made) return;
+  group.entries.push_front({before->compiled, std::move(made)});
+  if (group.entries.size() > max_templates) group.entries.pop_back();
+}
+
+void SizeTemplates::clear() {
+  std::lock_guard lock(mutex_);
+  groups_.clear();
+}
+
+}  // namespace mpsgraph::runtime
