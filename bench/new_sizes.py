@@ -8,7 +8,8 @@ Three workloads:
 onnx      An ONNX decoder whose past grows by one position per token, compared with ONNX Runtime.
 torch     A PyTorch decoder with `torch.compile(dynamic=True, backend="mpsgraph")` whose cache grows by one position per
           token, compared with eager mode.
-training  A training step of a GPT whose batches cycle through 160 lengths, compared with steps of the mean length.
+training  A training step of a GPT whose batches cycle through 160 lengths, compared with steps of the mean length. A
+          new trainer also runs one cycle.
 
 The sides take turns, each with a complete sequence of tokens or lengths, and the first sequence of each side is not
 counted. Each row has the median time per step of each side and their ratio. "repeated" is the time of the same sizes
@@ -27,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-LENGTHS = 160
 Side = Callable[[], list[float]]
 """Runs a complete sequence and returns the seconds of each step."""
 
@@ -268,7 +268,7 @@ def training_sides(options: argparse.Namespace) -> dict[str, Side]:
 
         return step
 
-    first, lengths = options.past, [options.past + i for i in range(LENGTHS)]
+    first, lengths = options.past, [options.past + i for i in range(options.lengths)]
     np.random.default_rng(0).shuffle(lengths)
     cycled, fixed = made(), made()
     fresh = [made()]
@@ -277,7 +277,7 @@ def training_sides(options: argparse.Namespace) -> dict[str, Side]:
         fresh[0] = made()
         return [fresh[0](length) for length in lengths]
 
-    mean = first + LENGTHS // 2
+    mean = first + options.lengths // 2
     return {
         "first cycle": new,
         "mpsgraph": lambda: [cycled(length) for length in lengths],
@@ -310,6 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=48, help="tokens of a sequence")
+    parser.add_argument("--lengths", type=int, default=160, help="training lengths of a cycle")
     parser.add_argument("--past", type=int, default=65, help="positions before the first token; first training length")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=512)
