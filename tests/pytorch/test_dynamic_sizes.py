@@ -1,11 +1,12 @@
 """Check graphs with dynamic sizes in the torch.compile backend: results for sizes made from two compilations."""
 
+import importlib
+
 import pytest
 
 # PyTorch is optional: `make test-torch` creates an environment with it.
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 import mpsgraph as mg  # noqa: E402
-from mpsgraph.torch import backend  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("default")  # PyTorch's modules raise warnings about each other.
 nn = torch.nn
@@ -21,6 +22,7 @@ def fresh():
 @pytest.fixture
 def compilations(monkeypatch):
     """Return a list that gets an entry for each size that is translated and compiled completely."""
+    backend = importlib.import_module("mpsgraph.torch.backend")  # the attribute of the package is a function
     found, compiled = [], backend._Compiled.compiled
 
     def counted(self, given):
