@@ -41,17 +41,12 @@ class Inception:
         descriptor = nn.ConvolutionDescriptor(
             width, height, inputs, outputs, stride_in_pixels_x=stride, stride_in_pixels_y=stride
         )
-        weights = None
+        weights, seed = None, 1000 * self.seed + self.count
         if self.weights:
             weights = self.weights(self.count, (height, width, inputs, outputs)).transpose(3, 0, 1, 2).copy()
         bias_terms = None if biases else False
         return nn.TrainableConvolution(
-            descriptor,
-            weights,
-            bias_terms,
-            optimizer=self.optimizer,
-            label=f"conv{self.count}",
-            seed=1000 * self.seed + self.count,
+            descriptor, weights, bias_terms, optimizer=self.optimizer, label=f"conv{self.count}", seed=seed
         )
 
     def conv(self, x, channels, outputs, height, width, stride=1, valid=False):

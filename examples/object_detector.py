@@ -74,9 +74,8 @@ def network(images: nn.ImageNode, optimizer, seed: int = 0) -> nn.ImageNode:
 
     def conv(x, inputs, outputs, size, label):
         descriptor = nn.ConvolutionDescriptor(size, size, inputs, outputs)
-        source = nn.TrainableConvolution(
-            descriptor, None, False, optimizer=optimizer, label=label, seed=1000 * seed + outputs + size
-        )
+        own = {"optimizer": optimizer, "label": label, "seed": 1000 * seed + outputs + size}
+        source = nn.TrainableConvolution(descriptor, None, False, **own)
         norm = nn.TrainableNormalization(outputs, momentum=0.95, optimizer=optimizer, label=f"{label} norm")
         x = nn.ConvolutionNode(x, source).result_image
         return nn.NeuronReLUNode(nn.BatchNormalizationNode(x, norm).result_image, 0.1).result_image
@@ -162,8 +161,8 @@ def main(arguments=None):
     descriptor = nn.YOLOLossDescriptor(ANCHORS, weight=0.1 / options.batch)
     ends = nn.YOLOLossNode(prediction, descriptor, label="yolo").training_graph(None)
     graph = nn.NNGraph(None, [node.result_image for node in ends], [False] * len(ends))
-    queue, losses, start = mg.CommandQueue(graph.device), [], time.perf_counter()
     rng = np.random.default_rng(2 * options.seed)  # odd seeds are for the test scenes
+    queue, losses, start = mg.CommandQueue(graph.device), [], time.perf_counter()
     for step in require("tqdm.auto", "demo", "the progress bar").trange(options.steps, unit="step"):
         optimizer.learning_rate = 2e-3 * (1 - step / options.steps) + 1e-5
         scenes, objects = train.draw(options.batch, rng)

@@ -46,7 +46,11 @@ def test_headers_compile_without_warnings(family, standard, tmp_path):
     if compiler is None or not shutil.which(compiler):
         pytest.skip(f"requires {family}")
     names = ["mpsgraph.h", "function_table.h", "custom_operation.h"]
-    names += ["application.hpp", *(f"application/{path.name}" for path in HEADERS)] if standard == "c++20" else []
+    names += (
+        ["mpsgraph.hpp", "application.hpp", *(f"application/{path.name}" for path in HEADERS)]
+        if standard == "c++20"
+        else []
+    )
     for name in names:  # Each header must also compile by itself.
         source = tmp_path / ("one.cpp" if language == "c++" else "one.c")
         source.write_text(f"#include <mpsgraph/{name}>\n#include <mpsgraph/{name}>\nint main(void) {{ return 0; }}\n")

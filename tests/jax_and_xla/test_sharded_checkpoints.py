@@ -45,11 +45,22 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
 
 def test_each_variable_is_stored_in_parts(saved):
     folder, _ = saved
-    assert {path.name.split("-", 1)[1] for path in folder.glob("*.safetensors")} == {"00001-of-00001.safetensors"}
+    assert {path.name.split("-", 2)[2] for path in folder.glob("*.safetensors")} == {"00001-of-00001.safetensors"}
     (file,) = folder.glob("*.safetensors")
     tensors, _ = checkpoint.load(file)
     assert tensors["0.weight@0,16"].shape == (16, 16), "an eighth of the weight"
     assert tensors["0.weight/velocity@0,112"].shape == (16, 16) and tensors["3.bias"].shape == (4,)
+
+
+def test_saving_again_deletes_the_previous_files_and_no_others(tmp_path):
+    foreign = tmp_path / "model-00001-of-00001.safetensors"
+    foreign.write_bytes(b"weights of another program")
+    made = trainer(1)
+    fit(made, 1)
+    for _ in range(2):
+        made.save(tmp_path, sharded=True)
+    assert len(list(tmp_path.glob("checkpoint-*.safetensors"))) == 1
+    assert foreign.exists()
 
 
 @pytest.mark.parametrize("devices", [0, 1, 2, 8])

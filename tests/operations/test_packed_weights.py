@@ -42,7 +42,15 @@ def check(found: np.ndarray, x: np.ndarray, matrix: np.ndarray, tolerance: float
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize(
     ("rows", "columns", "outputs", "group"),
-    [(1, 512, 41, 64), (1, 96, 3, 32), (2, 384, 37, 128), (7, 640, 64, 32), (16, 128, 19, 128), (40, 256, 200, 64), (200, 1408, 96, 64)],
+    [
+        (1, 512, 41, 64),
+        (1, 96, 3, 32),
+        (2, 384, 37, 128),
+        (7, 640, 64, 32),
+        (16, 128, 19, 128),
+        (40, 256, 200, 64),
+        (200, 1408, 96, 64),
+    ],
 )
 def test_product_with_transposed_packed_weights_equals_dense_product(bits, rows, columns, outputs, group):
     given = weights(bits, outputs, columns, group)

@@ -40,7 +40,18 @@ NAVIGATION = {
         *("custom_operations.md", "distributed.md", "troubleshooting.md"),
     ],
     "Other programs": [
-        *("torch.md", "jax.md", "xla.md", "clusters.md", "onnx.md", "coreml.md", "c.md", "cpp.md", "swift.md", "nngraph.md"),
+        *(
+            "torch.md",
+            "jax.md",
+            "xla.md",
+            "clusters.md",
+            "onnx.md",
+            "coreml.md",
+            "c.md",
+            "cpp.md",
+            "swift.md",
+            "nngraph.md",
+        ),
     ],
     "Apple's talks": [
         *("talks/wwdc18.md", "talks/wwdc20.md", "talks/wwdc22.md", "talks/wwdc23.md", "talks/nsspain23.md"),

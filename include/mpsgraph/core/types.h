@@ -71,7 +71,7 @@ class MPSGRAPH_API Shape {
   bool known() const;  // ranked, with no dimension of -1
   int rank() const { return static_cast<int>(dims_.size()); }  // valid only if ranked
   const Dims& dims() const { return dims_; }  // valid only if ranked
-  int64_t operator[](int axis) const { return dims_[axis]; }
+  int64_t operator[](int axis) const { return dims_[static_cast<size_t>(axis)]; }
   int64_t elements() const { return element_count(dims_); }  // valid only if known
   bool operator==(const Shape&) const = default;
 

@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +28,10 @@ from . import checkpoint
 INDEX = "checkpoint.json"
 _FORMAT, _VERSION = "mpsgraph shards", "1"
 _PATIENCE, _PAUSE = 600.0, 0.05  # Seconds to wait for the files of other processes, and between two looks.
+
+
+_OF_A_CHECKPOINT = re.compile(r"\.?checkpoint-[0-9a-f]{8}-\d{5}-of-\d{5}\.safetensors")
+"""Names of complete and unfinished files, as `_file` and `checkpoint.save` make them."""
 
 
 class Part(NamedTuple):
@@ -75,7 +80,7 @@ def write_parts(
 
 
 def write_index(folder: Path, token: str, processes: int, metadata: Mapping[str, str]) -> None:
-    """Wait for the files of all processes, make them the folder's checkpoint, and delete all other files.
+    """Wait for the files of all processes, make them the folder's checkpoint, and delete those of other checkpoints.
 
     Args:
         folder: Folder of the checkpoint.
@@ -105,7 +110,7 @@ def write_index(folder: Path, token: str, processes: int, metadata: Mapping[str,
     whole = {"sha256": _digest(contents), **contents}
     checkpoint.write_atomically(folder / INDEX, [json.dumps(whole, indent=1).encode()])
     for path in folder.iterdir():
-        if path.name not in files and ".safetensors" in path.name:
+        if path.name not in files and _OF_A_CHECKPOINT.match(path.name):
             with suppress(OSError):
                 path.unlink()
 
@@ -192,7 +197,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
 
 
 def _file(token: str, process: int, processes: int) -> str:
-    return f"{token}-{process + 1:05}-of-{processes:05}.safetensors"
+    return f"checkpoint-{token}-{process + 1:05}-of-{processes:05}.safetensors"
 
 
 def _digest(contents: Mapping[str, Any]) -> str:
