@@ -86,6 +86,7 @@ bool dequantizes_natively(const Operation& operation) {
   return false;
 }
 
-const Lowerings quantization_packed_lowerings("quantization", [] { define_lowering("dequantize_packed", lower_dequantize_packed); });
+const Lowerings quantization_packed_lowerings("quantization",
+                                              [] { define_lowering("dequantize_packed", lower_dequantize_packed); });
 
 }  // namespace mpsgraph::metal
