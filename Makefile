@@ -176,7 +176,8 @@ test-systems: mock $(TOOLS)
 
 test-swift: build
 	LIBRARY=$$($(BIN)/python -c "import mpsgraph, pathlib; print(pathlib.Path(mpsgraph.__file__).parent / 'lib')") && \
-	  PKG_CONFIG_PATH=$$LIBRARY/pkgconfig LD_LIBRARY_PATH=$$LIBRARY swift test --package-path swift -Xswiftc -warnings-as-errors
+	  PKG_CONFIG_PATH=$$LIBRARY/pkgconfig LD_LIBRARY_PATH=$$LIBRARY \
+	  swift test --package-path swift -Xswiftc -warnings-as-errors
 
 test-slow: mock $(TOOLS)
 	PATH="$(CURDIR)/$(BIN):$$PATH" MPSGRAPH_BUILD_DIR=$(BUILD) $(BIN)/python -m pytest -m slow

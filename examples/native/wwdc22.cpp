@@ -1,5 +1,5 @@
-// The programs of "Accelerate machine learning with Metal" (WWDC22): shared events between two queues, LSTM, max pooling
-// with indices, random numbers, Hamming distances, and operations on shapes.
+// The programs of "Accelerate machine learning with Metal" (WWDC22): shared events between two queues, LSTM, max
+// pooling with indices, random numbers, Hamming distances, and operations on shapes.
 #include <array>
 
 #include "noise.h"

@@ -42,8 +42,8 @@ struct Flat {
 bool same_elements(const ConstantData& a, const ConstantData& b);
 
 // Copies a program. The numbers and constants of operations that are marked in `varies`, which is indexed by operation
-// id, are replaced by those in the given lists, which have the order of Flat. Returns nullopt if a constant does not have
-// as many elements as its new dimensions require.
+// id, are replaced by those in the given lists, which have the order of Flat. Returns nullopt if a constant does not
+// have as many elements as its new dimensions require.
 std::optional<Program> resized(const Program& program, const Flat& flat, const std::vector<bool>& varies,
                                const std::vector<int64_t>& numbers, const std::vector<ConstantPtr>& constants);
 

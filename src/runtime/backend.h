@@ -77,7 +77,7 @@ class CompiledProgram {
   virtual std::vector<std::string> kernel_names() const = 0;  // names of the kernels, in execution order
   virtual std::string plan() const = 0;  // human-readable list of kernels, buffers, and offsets
   // The optimized program, if the backend can compile a copy of it with other sizes (compiler/size_template.h).
-  virtual const compiler::Program* program() const { return nullptr; }
+  virtual const compiler::Program* resizable_program() const { return nullptr; }
 };
 
 class Backend {

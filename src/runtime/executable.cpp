@@ -151,7 +151,7 @@ void Executable::build() {
   auto& [program, traits] = *found;
   auto types = compiler::target_types(program);
   std::shared_ptr<CompiledProgram> compiled = compile(std::move(program), options_);
-  if (plain && complete && compiled->program())
+  if (plain && complete && compiled->resizable_program())
     state_->templates.add(*state_->graph, feeds_, targets_, target_operations_, compiled, traits);
   const bool first = !program_;
   {

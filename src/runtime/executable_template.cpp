@@ -22,7 +22,7 @@ std::shared_ptr<ExecutableTemplate> ExecutableTemplate::make(const std::shared_p
                                                              const Executable& second, const Shapes& first_shapes,
                                                              const Shapes& second_shapes) {
   const auto compiled = first->compiled(), other = second.compiled();
-  const compiler::Program *program = compiled->program(), *other_program = other->program();
+  const compiler::Program *program = compiled->resizable_program(), *other_program = other->resizable_program();
   // Variables belong to one graph, so programs of two graphs that use variables differ in more than sizes.
   if (!program || !other_program || !program->variables.empty() || !first->target_operations().empty()) return nullptr;
   std::string reason;

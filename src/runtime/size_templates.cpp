@@ -73,9 +73,9 @@ void SizeTemplates::add(const Graph& graph, const std::vector<Feed>& feeds, cons
     first = flat_of(before->feeds);
   }
   const auto second = first ? flat_of(feeds) : std::nullopt;
-  auto made =
-      second ? compiler::SizeTemplate::make(*before->compiled->program(), *compiled->program(), *first, *second, reason)
-             : nullptr;
+  auto made = second ? compiler::SizeTemplate::make(*before->compiled->resizable_program(),
+                                                    *compiled->resizable_program(), *first, *second, reason)
+                     : nullptr;
   if (const auto session = Profiler::get().session()) {
     const std::string name = made ? "make size template" : cat("no size template: ", reason);
     Profiler::get().record(session, {.name = name, .category = "pass", .kernel = {}}, begin, Profiler::Clock::now());

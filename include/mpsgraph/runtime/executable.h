@@ -99,8 +99,8 @@ class MPSGRAPH_API Executable : public std::enable_shared_from_this<Executable>,
   friend class ExecutableTemplate;
   struct Run;
   explicit Executable(std::shared_ptr<GraphState> state);
-  // An executable like another one, with other feeds and a program that passes have already optimized. After a change of
-  // a variable's memory layout, `make` is called again.
+  // An executable like another one, with other feeds and a program that passes have already optimized. After a change
+  // of a variable's memory layout, `make` is called again.
   using MakeProgram = std::function<compiler::Program()>;
   static std::shared_ptr<Executable> like(const Executable& other, std::vector<Feed> feeds, MakeProgram make);
   void finish();  // builds the program and registers the executable

@@ -1,7 +1,7 @@
 // An executable as a function of the sizes of its feeds, from executables of two graphs that differ only in sizes.
 //
-// A frontend that builds a separate graph for each size uses it: the frontend states the shapes of all values in its own
-// graph for each size, to which the numbers of the compiled programs are related.
+// A frontend that builds a separate graph for each size uses it: the frontend states the shapes of all values in its
+// own graph for each size, to which the numbers of the compiled programs are related.
 #pragma once
 
 #include <memory>

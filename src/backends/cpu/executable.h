@@ -24,7 +24,7 @@ class CpuProgram final : public runtime::CompiledProgram {
   size_t constant_bytes() const override { return constant_bytes_; }
   std::vector<std::string> kernel_names() const override;
   std::string plan() const override;
-  const compiler::Program* program() const override { return &lowered_.program; }
+  const compiler::Program* resizable_program() const override { return &lowered_.program; }
 
  private:
   // A frame, used by one run at a time; concurrent runs on several queues each take a separate frame. The slots of a

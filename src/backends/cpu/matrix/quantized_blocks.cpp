@@ -90,7 +90,7 @@ class FloatBlocks final : public Kernel {
     });
   }
 
-  // Pack one chunk of `count` columns, which begin at column `first` of the panels, and at column + first of the result.
+  // Pack one chunk of `count` columns, which begin at column `first` of the panels and at column + first of the result.
   void unpack(Frame& frame, const GemmPanels<float>& panels, int64_t column, int64_t first, int64_t count,
               int64_t chunk, float* buffer, float* packed) const {
     const int64_t size = gemm_tiles<float>().columns;

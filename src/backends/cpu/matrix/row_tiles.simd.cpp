@@ -1,8 +1,8 @@
 // Loops of row_tiles.h.
 //
 // Rows of a large matrix are far apart, so a walk down a column touches a new page per row. weighted_sum() therefore
-// takes a few rows at a time, and walks along them while their pages stay in the translation buffer; the sums, which are
-// as long as a row, stay in the nearest cache.
+// takes a few rows at a time, and walks along them while their pages stay in the translation buffer; the sums, which
+// are as long as a row, stay in the nearest cache.
 #include "backends/cpu/matrix/row_tiles.h"
 
 #include "backends/cpu/simd.h"
