@@ -134,7 +134,11 @@ bool SizeTemplate::relate_constants(const Flat& first, const Flat& second, const
     }
     if (!derived.copied && derived.forms.empty()) {
       reason = cat("a constant of the optimized program, ", to_string(TensorType{a.dtype(), Shape(a.dims())}),
-                   ", depends on sizes", scalar ? cat(": ", a.scalar(), " became ", b.scalar()) : std::string());
+                   ", depends on sizes");
+      if (scalar) {
+        const double before = a.scalar(), after = b.scalar();
+        reason += cat(": ", before, " became ", after);
+      }
       return false;
     }
     derived_.push_back(std::move(derived));
