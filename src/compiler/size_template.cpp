@@ -37,6 +37,8 @@ std::unique_ptr<SizeTemplate> SizeTemplate::make(const Program& first, const Pro
     return reason = "the optimized programs differ in structure", nullptr;
   std::unique_ptr<SizeTemplate> made(new SizeTemplate(first, std::move(first_flat)));
   made->structure_ = first_graph.structure;
+  made->interpolates_ =
+      std::ranges::any_of(first.target_operations, [](const Operation* o) { return o->is("assign"); });
   if (!made->order_pairs(first_graph, second_graph, reason)) return nullptr;
   for (const auto& [begin, end] : first_graph.shapes)
     for (size_t from = begin; from < end; from++)
@@ -201,6 +203,8 @@ std::optional<std::vector<int64_t>> SizeTemplate::values(const Flat& graph) cons
     const auto& [a, b] = pairs_[i];
     if (i > 0 && *of_pairs[i - 1] >= *of_pairs[i]) return std::nullopt;
     if (a == b && *of_pairs[i] != a) return std::nullopt;
+    const auto [least, most] = std::minmax(a, b);
+    if (interpolates_ && (*of_pairs[i] < least || *of_pairs[i] > most)) return std::nullopt;
     if (*of_pairs[i] > std::max(largest_factor * std::max(a, b), always_near)) return std::nullopt;
     if (std::min(a, b) > std::max(largest_factor * *of_pairs[i], always_near)) return std::nullopt;
   }

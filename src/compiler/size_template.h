@@ -12,7 +12,10 @@
 // The result must be what the passes would produce. Passes decide by the structure, by constants, and by comparing
 // dimensions with each other and with constants. A template is therefore only used for sizes in whose specialized graph
 // all numbers have the same order, including equality, as in both compilations, and which are at most four times as
-// large or small. A number that cannot be related, or could be related to numbers of different values, also prevents
+// large or small. A few decisions compare products of dimensions, such as bytes, and may differ there; the results then
+// differ by rounding. A program that assigns variables is therefore only made for sizes between those of the two
+// compilations: products grow with the sizes, so a decision that is the same at both ends is the same between them, and
+// training steps do not depend on the sizes that came before. A number that cannot be related, or could be related to numbers of different values, also prevents
 // the use of the template, and the program is compiled completely.
 #pragma once
 
@@ -79,6 +82,7 @@ class SizeTemplate {
   std::vector<Derived> derived_;
   std::vector<std::pair<size_t, size_t>> at_most_;  // indices in `used_`: the first number must not exceed the second
   std::vector<std::pair<size_t, ConstantPtr>> unchanged_;  // constants of the specialized graph that must stay the same
+  bool interpolates_ = false;  // whether the template only applies to sizes between those of its compilations
   std::vector<bool> varies_;  // whether an operation of the optimized program has numbers or constants that vary
 
   SizeTemplate(const Program& program, Flat flat) : program_(&program), flat_(std::move(flat)) {}
