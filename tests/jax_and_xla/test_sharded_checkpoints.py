@@ -11,6 +11,7 @@ import pytest
 jax = pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
 import mpsgraph as mg  # noqa: E402
 from mpsgraph.training import checkpoint, sharded_checkpoint  # noqa: E402
+from mpsgraph.training.checkpoint_files import header_of  # noqa: E402
 
 nn = mg.nn
 RNG = np.random.default_rng(0)
@@ -94,7 +95,7 @@ def test_parts_of_bfloat16_variables_are_stored_as_bfloat16(tmp_path):
     values, _ = sharded_checkpoint.load(tmp_path)
     np.testing.assert_array_equal(values["v"], g.variable_value(v).view(np.uint16))
     (file,) = tmp_path.glob("*.safetensors")
-    assert checkpoint.header_of(file)["v@0,64"]["dtype"] == "BF16"
+    assert header_of(file)["v@0,64"]["dtype"] == "BF16"
 
 
 def test_background_save_holds_the_state_of_the_call_while_training_continues(tmp_path, monkeypatch):

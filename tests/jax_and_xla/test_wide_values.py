@@ -2,11 +2,12 @@
 
 import re
 
-import jax
-import jax.numpy as jnp
-import mpsgraph as mg
 import numpy as np
 import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed: make test-jax")
+import mpsgraph as mg  # noqa: E402
+from jax import numpy as jnp  # noqa: E402
 
 WORDS = 1030  # Rounded up to 1,088.
 

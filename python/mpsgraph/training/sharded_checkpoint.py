@@ -24,6 +24,7 @@ import numpy as np
 from .._display import shown
 from ..errors import CheckpointError
 from . import checkpoint
+from .checkpoint_files import header_of, write_atomically
 
 INDEX = "checkpoint.json"
 _FORMAT, _VERSION = "mpsgraph shards", "1"
@@ -31,7 +32,7 @@ _PATIENCE, _PAUSE = 600.0, 0.05  # Seconds to wait for the files of other proces
 
 
 _OF_A_CHECKPOINT = re.compile(r"\.?checkpoint-[0-9a-f]{8}-\d{5}-of-\d{5}\.safetensors")
-"""Names of complete and unfinished files, as `_file` and `checkpoint.save` make them."""
+"""Names of complete and unfinished files, as `_file` and `write_atomically` make them."""
 
 
 class Part(NamedTuple):
@@ -108,7 +109,7 @@ def write_index(folder: Path, token: str, processes: int, metadata: Mapping[str,
         "metadata": dict(metadata),
     }
     whole = {"sha256": _digest(contents), **contents}
-    checkpoint.write_atomically(folder / INDEX, [json.dumps(whole, indent=1).encode()])
+    write_atomically(folder / INDEX, [json.dumps(whole, indent=1).encode()])
     for path in folder.iterdir():
         if path.name not in files and _OF_A_CHECKPOINT.match(path.name):
             with suppress(OSError):
@@ -206,7 +207,7 @@ def _digest(contents: Mapping[str, Any]) -> str:
 
 def _stated_checksum(path: Path) -> str:
     """Return the checksum in the header of a file."""
-    return str(checkpoint.header_of(path)["__metadata__"]["sha256"])
+    return str(header_of(path)["__metadata__"]["sha256"])
 
 
 def parts_of(values: Mapping[str, np.ndarray]) -> Sequence[Part]:
