@@ -15,8 +15,8 @@
 // large or small. A few decisions compare products of dimensions, such as bytes, and may differ there; the results then
 // differ by rounding. A program that assigns variables is therefore only made for sizes between those of the two
 // compilations: products grow with the sizes, so a decision that is the same at both ends is the same between them, and
-// training steps do not depend on the sizes that came before. A number that cannot be related, or could be related to numbers of different values, also prevents
-// the use of the template, and the program is compiled completely.
+// training steps do not depend on the sizes that came before. A number that cannot be related, or could be related to
+// numbers of different values, also prevents the use of the template, and the program is compiled completely.
 #pragma once
 
 #include <cstdint>
