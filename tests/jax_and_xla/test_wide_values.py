@@ -81,9 +81,9 @@ def test_the_loss_reads_and_writes_rounded_logits_without_slices(tensor_cores, m
     assert shapes == {"bf16[16,1088]", "bf16[1088,16]"}
 
 
-@pytest.mark.parametrize("filler", [0.0, 1.0])
+@pytest.mark.parametrize("filler", [0.0, np.inf])
 def test_only_zeros_extend_a_wide_value_through_select(filler):
-    """Columns beyond the tensor's own stay zero, because a matmul multiplies them with zeros."""
+    """A matmul multiplies the columns beyond the tensor's own with zeros, and infinity times zero is NaN."""
     from mpsgraph.jax.functions import Program
 
     g = mg.Graph()
@@ -97,7 +97,7 @@ def test_only_zeros_extend_a_wide_value_through_select(filler):
     values = [jnp.asarray(rng.standard_normal(x.shape), jnp.bfloat16) for x in (a, b)]
     values += [
         jnp.asarray([[True], [False], [True], [True]]),
-        jnp.asarray(rng.standard_normal(back.shape), jnp.bfloat16),
+        jnp.asarray(rng.uniform(0.1, 1, back.shape), jnp.bfloat16),
     ]
     results = [
         Program(g, shapes, [y], tensor_cores=on).run({}, values, "highest", 10)[0][0].astype(jnp.float32)

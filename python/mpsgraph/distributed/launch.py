@@ -1,7 +1,7 @@
 """`mpsgraph launch`: run a script in several processes, report how they ended, and start them again after a failure.
 
-MPI's processes are started by mpiexec. Those of JAX are started here, on each machine by a launcher of its own; a
-process that fails ends the others of its machine at once, and JAX ends those of other machines.
+mpiexec starts the processes of MPI. Processes of JAX are started here, by one launcher per machine. When a process
+fails, its launcher ends the others on the machine at once, and JAX ends those on other machines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from . import placement
 
 _POLL, _GRACE = 0.05, 2.0  # Seconds between looks at the processes, and until those that do not end are killed.
 _PR_SET_PDEATHSIG = 1
-_PORT = 24700  # Default port of the first machine. A SLURM job adds a number of its own.
+_PORT = 24700  # Default port of the first machine. A SLURM job adds its number modulo 1,000.
 
 
 @dataclass(frozen=True)
