@@ -182,7 +182,7 @@ def measure_rows() -> None:
             else:
                 y = x @ g.transpose(g.variable(np.zeros((HIDDEN, WIDTH), np.float32), dtype=dtype), (1, 0))
             executable = g.compile({x: x.shape}, [y])
-            given = mg.array(np.ones((rows, WIDTH), np.float32)).astype(dtype)
+            given = np.ones((rows, WIDTH), x.dtype.numpy)
             times.append(min(timed(partial(executable.run, [given]), 200)) * 1e6)
         print(f"{rows:4d} " + "".join(f"{time:18.1f}" for time in times), flush=True)
 

@@ -189,6 +189,19 @@ def test_backward_pass_computes_gelu_again_instead_of_storing_it_in_float32():
     assert text.count("optimization_barrier") > 0
 
 
+def test_backward_pass_reads_the_statistics_of_normalized_rows_instead_of_computing_them_again():
+    made = mg.Trainer(
+        nn.Sequential(nn.Linear(16), nn.LayerNorm(), nn.Linear(3)), optimizer="sgd", engine=mg.jax.Engine()
+    )
+    made.train_step(X.reshape(8, -1), Y)
+    (prepared,) = made.builder.engine._prepared.values()
+    arguments = prepared.arguments([np.float32(1e-2), X.reshape(8, -1), Y])
+    equations = prepared.step.trace(*arguments).jaxpr.jaxpr.eqns
+    barriers = [e for e in equations if e.primitive.name == "optimization_barrier"]
+    shapes = [value.aval.shape for barrier in barriers for value in barrier.invars]
+    assert shapes == [(8, 1)] * 2, "the mean and the variance of the layer normalization"
+
+
 @pytest.mark.parametrize("count", [None, 2])
 def test_batches_on_the_device_train_like_batches_on_the_host(on_cpu, count):
     engine = mg.jax.Engine(None if count is None else mesh(count, "data"))

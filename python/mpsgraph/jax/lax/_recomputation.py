@@ -25,6 +25,7 @@ class Trace(Protocol):
 
 
 _ELEMENTWISE = {entry["name"] for entry in definitions() if entry["elementwise"]}
+_REDUCTIONS = {entry["name"] for entry in definitions() if entry["name"].startswith("reduction_")}
 _EXPENSIVE = ("tanh", "erf", "exponent", "logarithm", "sigmoid", "power", "sin", "cos")
 
 
@@ -32,7 +33,11 @@ class Recomputation:
     """Element-wise values that the backward pass computes again from smaller ones instead of reading them from memory.
 
     GELU in mixed precision is an example: its tanh in float32 is twice as large as its operand in bfloat16. XLA itself
-    computes cheap operations again, but not these.
+    computes cheap operations again, but not these. All values that have the same sources are then computed from them, so
+    that they are read once.
+
+    Reductions are the opposite case: XLA computes the mean and the variance of a normalized row again in each operation
+    that uses them, which reads the whole row several times. The backward pass reads them from memory instead.
     """
 
     def __init__(self, trace: Trace, operations: Sequence[Operation], loss: Tensor) -> None:
@@ -54,10 +59,15 @@ class Recomputation:
         return operation.id not in self._forward
 
     def applies(self, tensor: Tensor, user: Operation) -> bool:
-        """Return whether an operation in the backward pass should read a recomputed value of a tensor."""
-        if user.id in self._forward or not self._is_computed(tensor):
+        """Return whether an operation in the backward pass should read a value that `value` returns."""
+        if user.id in self._forward or tensor.operation.id not in self._forward:
             return False
         found, expensive, _ = self._sources[tensor]
+        given = [source for source in found if source.operation.kind != "constant"]
+        if not given:
+            return False
+        if all(source.operation.kind in _REDUCTIONS or source in self._values for source in given):
+            return True
         return expensive and sum(_bytes(source) for source in found) < _bytes(tensor)
 
     def _is_computed(self, tensor: Tensor) -> bool:
