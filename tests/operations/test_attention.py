@@ -160,6 +160,19 @@ def test_fully_masked_queries_give_zero_results_and_gradients(rng):
 
 
 @pytest.mark.both_devices
+@pytest.mark.parametrize("form", ["causal", "window", "padding", "blocks"])
+def test_masks_that_exclude_whole_tiles_match_numpy(rng, form):
+    rows, columns = np.ogrid[:420, :700]
+    seen = {
+        "causal": columns <= rows + 37,
+        "window": abs(columns - rows - 150) < 40,
+        "padding": np.broadcast_to((columns >= 300) & (columns < 411), (420, 700)),
+        "blocks": columns // 100 == rows // 60,
+    }[form]
+    check(rng, 420, 700, mask=np.where(seen, rng.normal(size=(420, 700)), -np.inf))
+
+
+@pytest.mark.both_devices
 def test_large_attention_scores_do_not_overflow(rng):
     given, incoming = operands(rng, 130, 140, features=4)
     for size in (1e4, -1e4):

@@ -29,6 +29,7 @@ constexpr int most_rows = 6, most_vectors = vector_registers == 32 ? 4 : 2;
 constexpr int64_t panel_width = most_vectors * W;
 // rows and keys per tile
 constexpr int64_t forward_rows = 192, forward_keys = 256, backward_rows = 96, backward_keys = 128;
+static_assert(forward_keys % panel_width == 0, "panels of packed keys follow one another across tiles");
 // Return the distance between rows of scores, in floats. It is an odd number of cache lines, so that the elements of a
 // column, which are also read in sequence, do not map to the same cache sets.
 constexpr int64_t stride_of_scores(int64_t keys) { return keys + 16; }
@@ -300,6 +301,40 @@ bool is_blind(const AttentionSizes& s, const AttentionMatrices& m, int64_t query
   return true;
 }
 
+// Return whether the mask operand allows any of the queries to attend to any of the keys. NaN allows it, too.
+bool allows(const AttentionSizes& s, const AttentionMatrices& m, int64_t query, int64_t rows, int64_t key,
+            int64_t count) {
+  if (!m.mask || !s.mask_column) return true;
+  for (int64_t r = 0; r < (s.mask_row ? rows : 1); ++r) {
+    const float* mask = m.mask + (query + r) * s.mask_row + key;
+    int64_t j = 0;
+    for (; j + W <= count; j += W)
+      if (any(load(mask + j) != splat(-infinity))) return true;
+    for (; j < count; ++j)
+      if (mask[j] != -infinity) return true;
+  }
+  return false;
+}
+
+// Keys of a tile: the first one, and their number.
+struct Keys {
+  int64_t first, count;
+};
+
+// Return the keys of a tile without the panels at both ends whose keys the mask operand excludes for all queries, as
+// for padding, a window, or a causal mask that is an operand.
+Keys allowed_panels(const AttentionSizes& s, const AttentionMatrices& m, int64_t query, int64_t rows, Keys keys) {
+  auto [key, count] = keys;
+  while (count > 0) {
+    const int64_t before = (count - 1) / panel_width * panel_width;
+    if (allows(s, m, query, rows, key + before, count - before)) break;
+    count = before;
+  }
+  while (count > 0 && !allows(s, m, query, rows, key, std::min(count, panel_width)))
+    key += panel_width, count -= panel_width;
+  return {key, std::max<int64_t>(count, 0)};
+}
+
 int64_t end_of_keys(const AttentionSizes& s, int64_t last_query) {
   return s.causal ? std::min(s.keys, last_query) : s.keys;
 }
@@ -350,8 +385,10 @@ void forward(const AttentionSizes& s, const AttentionMatrices& m, const Attentio
   std::fill_n(total, rows, 0.f);
   std::fill_n(at.sums, rows * width, 0.f);
   const int64_t end = end_of_keys(s, first + rows);
-  for (int64_t key = 0; key < end; key += forward_keys) {
-    const int64_t count = std::min(forward_keys, end - key), whole = padded(count, W);
+  for (int64_t tile = 0; tile < end; tile += forward_keys) {
+    const auto [key, count] = allowed_panels(s, m, first, rows, {tile, std::min(forward_keys, end - tile)});
+    if (count == 0) continue;
+    const int64_t whole = padded(count, W);
     multiply(rows, count, steps, along_rows(elements(m.query, first * s.features), s.features),
              packed(m.packed_keys + key * steps, steps), at.scores, stride, false);
     for (int64_t r = 0; r < rows; ++r) {
@@ -466,6 +503,7 @@ void backward(const AttentionSizes& s, const AttentionMatrices* batches, int64_t
       for (int64_t query = s.causal ? key / backward_rows * backward_rows : 0; query < s.queries;
            query += backward_rows) {
         const int64_t rows = std::min(backward_rows, s.queries - query), row_steps = factors_of(rows);
+        if (!allows(s, *m, query, rows, key, count)) continue;
         const Element *q = elements(m->query, query * s.features), *incoming = elements(m->incoming, query * s.values);
         multiply(rows, count, feature_steps, along_rows(q, s.features), packed(at.keys, feature_steps), at.weights,
                  stride, false);
