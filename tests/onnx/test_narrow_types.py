@@ -99,6 +99,53 @@ def test_dequantized_int4_weights_match_reference(kind, blocks):
     np.testing.assert_allclose(loaded(x), x @ ((w - by_row[1]) * by_row[0]).astype(np.float32), rtol=1e-5, atol=1e-5)
 
 
+# The axis of scales and the block size of weights of shape (64, 96); 0 means one scale per index of the axis, or one
+# scale if the axis is None.
+LAYOUTS = {
+    "rows": (0, 0),
+    "columns": (1, 0),
+    "tensor": (None, 0),
+    "blocks_of_columns": (0, 32),
+    "blocks_of_rows": (1, 48),
+}
+
+
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", ["INT4", "UINT4", "INT8", "UINT8"])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_products_with_dequantized_weights_match_numpy(rows, kind, layout, zero):
+    """Weights of 4 bits, and those in blocks of a multiple of 32, stay packed."""
+    bits = int(kind[-1])
+    low = 0 if kind[0] == "U" else -(2 ** (bits - 1))
+    axis, block = LAYOUTS[layout]
+    rng = np.random.default_rng(bits)
+    w = rng.integers(low, low + 2**bits, (64, 96))
+    shape = () if axis is None else (w.shape[axis],) if not block else (64 // 32, 96) if axis == 0 else (64, 96 // 48)
+    scales = rng.uniform(0.5, 2, shape).astype(np.float32)
+    zeros = rng.integers(low, low + 2**bits, shape) if zero else np.zeros(shape, np.int64)
+    constants = [stored("w", kind, w.shape, packed(w, bits)), scale(scales)]
+    names = ["w", "scale"]
+    if zero:
+        constants.append(stored("z", kind, shape, packed(zeros, bits)))
+        names.append("z")
+    how = ({} if axis is None else {"axis": axis}) | ({"block_size": block} if block else {})
+    nodes = [helper.make_node("DequantizeLinear", names, ["d"], **how),
+             helper.make_node("MatMul", ["x", "d"], ["y"])]  # fmt: skip
+    loaded = mg.onnx.load(model(nodes, constants, [value("x", FLOAT, (rows, 64))]))
+
+    def spread(v):
+        if block:
+            return v.repeat(block, axis)
+        return v if axis is None else np.expand_dims(v, 1 - axis)
+
+    x = rng.normal(size=(rows, 64)).astype(np.float32)
+    dense = (w - spread(zeros)) * spread(scales).astype(np.float64)
+    np.testing.assert_allclose(loaded(x), x @ dense, rtol=0, atol=1e-5 * (np.abs(x) @ np.abs(dense)).max())
+    kinds = [operation.kind for operation in loaded.graph.operations]
+    assert ("dequantize_packed" in kinds) == (bits == 4 and block != 48 or block == 32), kinds
+
+
 @pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2"])
 def test_dequantized_float8_weights_match_reference(kind):
     w = np.float32([[0.1, -2, 300], [0, 1e-3, -7]]).astype(np.dtype(getattr(ml_dtypes, FLOATS[kind])))

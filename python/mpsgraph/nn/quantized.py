@@ -65,8 +65,14 @@ def pack(elements: np.ndarray, bits: int) -> np.ndarray:
         >>> [hex(word) for word in pack(np.arange(32) % 16, 4)]
         ['0x76543210', '0xfedcba98', '0x76543210', '0xfedcba98']
     """
-    each = elements.astype(np.uint8)[..., None]
-    single = (each >> np.arange(bits, dtype=np.uint8)) & np.uint8(1)
+    each = elements.astype(np.uint8)
+    if 8 % bits == 0:  # Bytes hold whole elements.
+        count = 8 // bits
+        joined = each[..., ::count].copy()
+        for i in range(1, count):
+            joined |= each[..., i::count] << np.uint8(i * bits)
+        return joined.view("<u4").astype(np.uint32, copy=False)
+    single = (each[..., None] >> np.arange(bits, dtype=np.uint8)) & np.uint8(1)
     flat = single.reshape(*elements.shape[:-1], elements.shape[-1] * bits)
     return np.packbits(flat, -1, bitorder="little").view("<u4").astype(np.uint32, copy=False)
 

@@ -13,7 +13,8 @@ from ..reading.files import dtype_of, is_narrow, limits_of, type_name
 from .convolutions import convolution_of_integers
 from .linear import matmul_of_bytes
 
-_INT4, _UINT4 = 22, 21  # Element types of TensorProto.
+_UINT8, _INT8, _UINT4, _INT4 = 2, 3, 21, 22  # Element types of TensorProto.
+_BITS = {_UINT8: 8, _INT8: 8, _UINT4: 4, _INT4: 4}
 
 
 def _along_axis(node: Node, parameter: Tensor, x: Tensor, i: int) -> Tensor:
@@ -92,23 +93,48 @@ def quantize_linear(node: Node) -> Results:
 
 
 def _packed(node: Node) -> Tensor | None:
-    """Return stored 4-bit weights with one scale per block of the last axis as packed weights, or None for others."""
+    """Return stored weights of 4 bits, or of 8 bits with one scale per block, as packed weights, or None for others.
+
+    Packed weights have groups along the last axis. A matrix with groups along the first axis is packed transposed.
+    """
     stored, block = node.stored_type(0), node.attribute("block_size", 0)
-    if stored not in (_INT4, _UINT4) or not block or block % 32:
+    bits = _BITS.get(stored)
+    if bits is None or (bits == 8 and not block):  # Integer kernels compute with weights of 8 bits.
         return None
     try:
-        elements, scales = node.value(0).astype(np.int16), node.value(1)
+        elements, scales = node.value(0), node.value(1)
         zeros = node.value(2).astype(np.float32) if node.has(2) else np.float32(0)
     except DataDependent:
         return None
-    axis, columns = node.attribute("axis", 1), elements.shape[-1]
-    if axis % elements.ndim != elements.ndim - 1 or columns != scales.shape[-1] * block or scales.dtype.kind != "f":
+    if scales.dtype.kind != "f" or elements.ndim == 0:
         return None
-    shift = 8 if stored == _INT4 else 0
-    wide = scales.astype(np.float32)
-    biases = np.asarray(-(zeros + shift) * wide, np.float32)
-    words, scale, bias = (node.g.constant(value) for value in (pack(elements + shift, 4), wide, biases))
-    return node.g.dequantize_packed(words, scale, bias, bits=4)
+    last = elements.ndim - 1
+    axis = node.attribute("axis", 1) % elements.ndim if block or scales.size > 1 else last
+    if not block and scales.size > 1:  # one scale per index of the axis: a group is a whole row or column
+        if elements.ndim != 2:
+            return None
+        scales, zeros = (np.expand_dims(v, 1 - axis) if v.ndim else v for v in (scales, zeros))
+        axis = 1 - axis
+    elif not block:
+        scales = np.broadcast_to(scales.reshape(()), (*elements.shape[:-1], 1))
+        zeros = zeros.reshape(()) if zeros.size == 1 else zeros
+    count = scales.shape[axis] if scales.ndim == elements.ndim else 0
+    if not count or elements.shape[axis] % (32 * count) or (block and elements.shape[axis] != count * block):
+        return None
+    turned = axis != last
+    if turned and elements.ndim != 2:
+        return None
+    if turned:
+        elements, scales, zeros = elements.T, scales.T, zeros.T
+    shift = 2 ** (bits - 1) if stored in (_INT4, _INT8) else 0
+    unsigned = elements.astype(np.uint8) + np.uint8(shift)  # wraps
+    if bits == 4:
+        unsigned &= np.uint8(15)
+    wide = np.ascontiguousarray(scales, np.float32)
+    biases = np.ascontiguousarray(-(zeros + np.float32(shift)) * wide, np.float32)
+    words, scale, bias = (node.g.constant(value) for value in (pack(unsigned, bits), wide, biases))
+    dense = node.g.dequantize_packed(words, scale, bias, bits=bits)
+    return node.g.transpose(dense, [1, 0]) if turned else dense
 
 
 @operator("DequantizeLinear", upto=28)
