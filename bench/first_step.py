@@ -1,9 +1,9 @@
 """Time to the first loss in a fresh process: build the model, compile, and run one step, in mpsgraph and in PyTorch.
 
-It measures W1 to W4, W6, and the networks of networks.py, W2's training step loaded from a package that another process
-has saved, and separately the time to import each framework. The ratio of a peer's row is our time divided by its time.
-Compiled modes of PyTorch run only once, with an empty kernel cache, as on a newly installed
-machine; they call the C++ compiler and take most of a minute.
+It measures W1 to W12 (two of the operations of W9), the networks of networks.py, and W2's training step loaded from a
+package that another process has saved. Separately, it measures the time to import each framework. The ratio of a peer's
+row is our time divided by its time. Compiled modes of PyTorch run only once, with an empty kernel cache, as on a newly
+installed machine; they call the C++ compiler and take most of a minute.
 """
 
 import re
@@ -70,7 +70,16 @@ BEGINNINGS = (
         for name, script, mode in (
             ("W3", "w3_conv_lstm.py", "Trainer"),
             ("W4", "w4_gan.py", "graph"),
+            ("W5 forward+backward", "w5_gelu.py", "backward"),
             ("W6", "w6_mlp.py", "Trainer"),
+            ("W7", "w7_character.py", "graph"),
+            ("W8 batch 1", "w8_inference.py", "as trained, batch 1"),
+            ("W9 sort float32", "w9_operations.py", "sort float32"),
+            ("W9 grid sample", "w9_operations.py", "grid sample"),
+            ("W10", "w10_decoding.py", "graph"),
+            ("W11 256 causal", "w11_attention.py", "W11 256 causal"),
+            ("W12 words", "w12_language_model.py", "W12 words"),
+            ("W12 characters", "w12_language_model.py", "W12 characters"),
             *((name, "networks.py", name) for name in sizes.NETWORKS),
         )
     ),

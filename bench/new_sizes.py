@@ -3,13 +3,15 @@
     .venv-conformance/bin/python bench/new_sizes.py             with mpsgraph importable, as in `make test-torch`
     .venv-conformance/bin/python bench/new_sizes.py --only onnx --tokens 24
 
-Three workloads:
+Workloads:
 
 onnx      An ONNX decoder whose past grows by one position per token, compared with ONNX Runtime.
 torch     A PyTorch decoder with `torch.compile(dynamic=True, backend="mpsgraph")` whose cache grows by one position per
           token, compared with eager mode.
 training  A training step of a GPT whose batches cycle through 160 lengths, compared with steps of the mean length. A
           new trainer also runs one cycle.
+networks  The networks of w*.py that accept another batch, sequence length, or image size, each with sizes between two
+          that were compiled before. The first run of each new size is compared with its second run.
 
 The sides take turns, each with a complete sequence of tokens or lengths, and the first sequence of each side is not
 counted. Each row has the median time per step of each side and their ratio. "repeated" is the time of the same sizes
@@ -30,6 +32,8 @@ import numpy as np
 
 Side = Callable[[], list[float]]
 """Runs a complete sequence and returns the seconds of each step."""
+OfSize = Callable[[int], object]
+"""Runs a network once for a batch, a sequence length, or an image size."""
 
 
 def timed(step: Callable[[], object]) -> float:
@@ -285,6 +289,125 @@ def training_sides(options: argparse.Namespace) -> dict[str, Side]:
     }
 
 
+# ---- networks of the other benchmarks
+
+
+def trained(trainer: Any, inputs: Callable[[int], np.ndarray], classes: int, labels: Callable[[int], Any]) -> OfSize:
+    rng = np.random.default_rng(0)
+
+    def run(size: int) -> float:
+        return float(trainer.train_step(inputs(size), rng.integers(classes, size=labels(size), dtype=np.int32)))
+
+    return run
+
+
+def language_model(name: str, shape: Callable[[int], tuple[int, int]]) -> OfSize:
+    import w12_language_model
+    import workloads as sizes
+
+    words, rng = sizes.W12_MODELS[name][0], np.random.default_rng(0)
+    trainer = w12_language_model.training(name)
+    return trained(trainer, lambda n: rng.integers(words, size=shape(n), dtype=np.int32), words, shape)
+
+
+def graphs(build: Callable[[Any], tuple[dict[Any, Callable[[int], np.ndarray]], list[Any]]]) -> OfSize:
+    """Return a function that runs a graph, given its feeds as functions of the size, and its targets."""
+    import mpsgraph as mg
+
+    g = mg.Graph()
+    feeds, targets = build(g)
+    return lambda size: g.run({x: value(size) for x, value in feeds.items()}, targets)
+
+
+def gelu_with_gradient() -> OfSize:
+    def build(g: Any) -> Any:
+        x = g.placeholder((-1, 4096))
+        y = 0.5 * x * (1 + g.erf(x * 0.5**0.5))
+        total = g.reduction_sum(y)
+        return {x: drawn(4096)}, [total, g.gradients(total, x)[x]]
+
+    return graphs(build)
+
+
+def attention_with_gradient() -> OfSize:
+    def build(g: Any) -> Any:
+        q, k, v, dy = (g.placeholder((4, 8, -1, 64)) for _ in range(4))
+        y = g.scaled_dot_product_attention(q, k, v, causal=True)
+        rng = np.random.default_rng(0)
+        fed = dict.fromkeys((q, k, v, dy), lambda n: rng.standard_normal((4, 8, n, 64), np.float32))
+        return fed, [y, *g.gradients(y, [q, k, v], dy).values()]
+
+    return graphs(build)
+
+
+def residual_network(shape: Callable[[int], tuple[int, int]]) -> OfSize:
+    """Return inference with ResNet-50, for the batch and image size that `shape` returns."""
+    import w2_resnet50
+    from mpsgraph import nn
+
+    def build(g: Any) -> Any:
+        x = g.placeholder((-1, -1, -1, 3))
+        network: nn.Module = w2_resnet50.network().eval()
+        rng = np.random.default_rng(0)
+
+        def images(size: int) -> np.ndarray:
+            batch, side = shape(size)
+            return rng.standard_normal((batch, side, side, 3), np.float32)
+
+        return {x: images}, [network(x)]
+
+    return graphs(build)
+
+
+def drawn(*shape: int) -> Callable[[int], np.ndarray]:
+    rng = np.random.default_rng(0)
+    return lambda size: rng.standard_normal((size, *shape), np.float32)
+
+
+def networks() -> dict[str, tuple[Callable[[], OfSize], int, int]]:
+    """Return the networks, each with the smallest and the largest size."""
+    import w1_digits
+    import w2_resnet50
+    import w3_conv_lstm
+    import w6_mlp
+
+    import mpsgraph as mg
+
+    def resnet() -> OfSize:
+        trainer = mg.Trainer(w2_resnet50.network(), loss="cross_entropy", optimizer=mg.optim.SGD(0.01), metrics=())
+        return trained(trainer, drawn(32, 32, 3), 10, int)
+
+    return {
+        "W1 batch": (lambda: trained(w1_digits.training(), drawn(28, 28, 1), 10, int), 20, 80),
+        "W2 batch": (resnet, 20, 80),
+        "W3 batch": (lambda: trained(w3_conv_lstm.training(), drawn(2000, 6), 6, int), 20, 80),
+        "W5 rows": (gelu_with_gradient, 1000, 4000),
+        "W6 batch": (lambda: trained(w6_mlp.training(), drawn(784), 10, int), 20, 80),
+        "W8 batch": (lambda: residual_network(lambda n: (n, 32)), 10, 60),
+        "W8 image": (lambda: residual_network(lambda n: (1, n)), 160, 250),
+        "W11 length": (attention_with_gradient, 200, 500),
+        "W12 words batch": (lambda: language_model("words", lambda n: (n, 64)), 20, 60),
+        "W12 words length": (lambda: language_model("words", lambda n: (32, n)), 34, 90),
+        "W12 characters batch": (lambda: language_model("characters", lambda n: (n, 64)), 20, 60),
+        "W12 characters length": (lambda: language_model("characters", lambda n: (32, n)), 34, 90),
+    }
+
+
+def network_sides(make: Callable[[], OfSize], least: int, most: int, rounds: int) -> dict[str, Side]:
+    count = 6
+    run = make()
+    sizes = np.random.default_rng(0).permutation(np.arange(least + 1, most))[: count * (rounds + 1)].tolist()
+    for size in (least, most, least, most):
+        run(size)
+    last: list[int] = []
+
+    def new() -> list[float]:
+        last[:] = [sizes.pop() for _ in range(count)]
+        return [timed(lambda: run(size)) for size in last]
+
+    return {"new size": new, "known size": lambda: [timed(lambda: run(size)) for size in last]}
+
+
 WORKLOADS: dict[str, Callable[[argparse.Namespace], dict[str, Side]]] = {
     "onnx": onnx_sides,
     "torch": torch_sides,
@@ -304,9 +427,18 @@ def measured(sides: dict[str, Side], rounds: int) -> dict[str, float]:
     return {name: statistics.median(found) for name, found in times.items()}
 
 
+def show(name: str, sides: dict[str, Side], rounds: int) -> None:
+    found = measured(sides, rounds)
+    base = list(found.values())[-1]
+    for side, value in found.items():
+        print(f"{name:21} {side:14} {value:9.2f} ms   ratio {value / base:.2f}", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=sorted(WORKLOADS), action="append", help="workloads to measure")
+    parser.add_argument(
+        "--only", choices=sorted([*WORKLOADS, "networks"]), action="append", help="workloads to measure"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=48, help="tokens of a sequence")
@@ -316,11 +448,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--words", type=int, default=8000)
     options = parser.parse_args(arguments)
-    for name in options.only or WORKLOADS:
-        found = measured(WORKLOADS[name](options), options.rounds)
-        base = list(found.values())[-1]
-        for side, value in found.items():
-            print(f"{name:10} {side:14} {value:9.2f} ms   ratio {value / base:.2f}", flush=True)
+    chosen = options.only or [*WORKLOADS, "networks"]
+    for name in WORKLOADS:
+        if name in chosen:
+            show(name, WORKLOADS[name](options), options.rounds)
+    if "networks" in chosen:
+        for name, sizes in networks().items():
+            show(name, network_sides(*sizes, options.rounds), options.rounds)
 
 
 if __name__ == "__main__":

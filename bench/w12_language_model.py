@@ -6,6 +6,7 @@ workloads.py.
 """
 
 from functools import partial
+from typing import Any
 
 import mpsgraph as mg
 import numpy as np
@@ -20,14 +21,17 @@ from mpsgraph import nn
 TARGET = 0.6
 
 
-def trainer(name: str) -> Step:
+def training(name: str, **options: Any) -> mg.Trainer:
     tokens, embedding, hidden = sizes.W12_MODELS[name]
     model = nn.Sequential(nn.Embedding(tokens, embedding), nn.LSTM(hidden), nn.Linear(tokens))
-    training = mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W12_RATE), metrics=())
-    rng = np.random.default_rng(0)
+    return mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W12_RATE), metrics=(), **options)
+
+
+def trainer(name: str) -> Step:
+    made, rng = training(name), np.random.default_rng(0)
     shape = (sizes.W12_BATCH, sizes.W12_STEPS)
-    given, following = (rng.integers(tokens, size=shape, dtype=np.int32) for _ in range(2))
-    return lambda: float(training.train_step(given, following))
+    given, following = (rng.integers(sizes.W12_MODELS[name][0], size=shape, dtype=np.int32) for _ in range(2))
+    return lambda: float(made.train_step(given, following))
 
 
 BUILDERS = {f"W12 {name}": partial(trainer, name) for name in sizes.W12_MODELS}

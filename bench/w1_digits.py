@@ -6,6 +6,8 @@ three ways: as a model with Trainer, as a compiled graph, and as nodes of mpsgra
 long as the graph.
 """
 
+from typing import Any
+
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
@@ -31,7 +33,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
     return images, rng.integers(sizes.CLASSES, size=sizes.W1_BATCH, dtype=np.int32)
 
 
-def training() -> mg.Trainer:
+def training(**options: Any) -> mg.Trainer:
     nn = mg.nn
     first, second = sizes.W1_CHANNELS
     model = nn.Sequential(
@@ -47,7 +49,7 @@ def training() -> mg.Trainer:
         nn.Dropout(sizes.W1_DROPOUT),
         nn.Linear(sizes.CLASSES),
     )
-    return mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.SGD(sizes.W1_RATE), metrics=())
+    return mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.SGD(sizes.W1_RATE), metrics=(), **options)
 
 
 def trainer() -> Step:

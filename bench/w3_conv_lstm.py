@@ -5,6 +5,8 @@ dense layers classify six activities. The loss is cross-entropy and the optimize
 layer or step by step, whichever is faster.
 """
 
+from typing import Any
+
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
@@ -29,7 +31,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
     return samples, rng.integers(sizes.W3_CLASSES, size=sizes.W3_BATCH, dtype=np.int32)
 
 
-def trainer() -> Step:
+def training(**options: Any) -> mg.Trainer:
     model = nn.Sequential(
         nn.Conv1d(sizes.W3_FEATURES, sizes.W3_KERNEL, strides=sizes.W3_KERNEL),
         nn.ReLU(),
@@ -39,9 +41,13 @@ def trainer() -> Step:
         nn.ReLU(),
         nn.Linear(sizes.W3_CLASSES),
     )
-    training = mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W3_RATE), metrics=())
+    return mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W3_RATE), metrics=(), **options)
+
+
+def trainer() -> Step:
+    made = training()
     samples, labels = batch()
-    return lambda: float(training.train_step(samples, labels))
+    return lambda: float(made.train_step(samples, labels))
 
 
 BUILDERS = {"Trainer": trainer}

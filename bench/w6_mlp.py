@@ -4,6 +4,8 @@ The network is so small that overhead matters more than arithmetic. The batch is
 each step. mpsgraph runs it in two ways: as a model with Trainer, and as a compiled graph.
 """
 
+from typing import Any
+
 import mpsgraph as mg
 import numpy as np
 import workloads as sizes
@@ -27,12 +29,12 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
     return inputs, rng.integers(sizes.CLASSES, size=sizes.W6_BATCH, dtype=np.int32)
 
 
-def training() -> mg.Trainer:
+def training(**options: Any) -> mg.Trainer:
     nn = mg.nn
     _, *hidden, classes = sizes.W6_SIZES
     layers = [layer for size in hidden for layer in (nn.Linear(size), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(classes))
-    return mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W6_RATE), metrics=())
+    return mg.Trainer(model, loss="cross_entropy", optimizer=mg.optim.Adam(sizes.W6_RATE), metrics=(), **options)
 
 
 def trainer() -> Step:

@@ -364,7 +364,9 @@ def w8(mode: str, batch: int) -> Step:
     if mode.startswith("bfloat16"):
         model = InBfloat16(model).eval()
     with torch.no_grad():
-        if "script" in mode:
+        if mode == "eager":
+            function = model
+        elif "script" in mode:
             function = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x)))
         else:
             torch._inductor.config.freezing = "freeze" in mode

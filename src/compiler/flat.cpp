@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "compiler/passes.h"
@@ -19,6 +20,11 @@ bool holds_numbers(const ConstantData& value) {
          (value.is_splat() || value.elements() <= max_constant_numbers);
 }
 
+bool is_power_of_two(double value) {
+  int exponent = 0;
+  return std::abs(std::frexp(value, &exponent)) == 0.5;
+}
+
 size_t numbers_of(const ConstantData& value) { return value.is_splat() ? 1 : static_cast<size_t>(value.elements()); }
 
 class Flattening {
@@ -30,7 +36,7 @@ class Flattening {
 
   void block(const Block& block) {
     word(block.operations.size());
-    for (const auto& operation : block.operations) add(*operation);
+    for (const Operation* operation : in_creation_order(block)) add(*operation);
     word(block.arguments.size());
     for (const Tensor* argument : block.arguments) tensor(argument);
     word(block.results.size());
@@ -112,7 +118,7 @@ class Flattening {
 
   void computed(const Recipe& recipe) {
     word(static_cast<uint64_t>(recipe.definition->name.index()));
-    word(recipe.result);
+    word(recipe.result << 1 | static_cast<uint64_t>(recipe.power_of_two));
     held(recipe.types);
     attributes(recipe.attributes);
     word(recipe.operands.size());
@@ -204,7 +210,7 @@ class Rebuilding {
       return old;
     if (!fits_) return old;
     const auto results = folded_values(*recipe.definition, given, operands, types);
-    fits_ = results.size() == types.size();
+    fits_ = results.size() == types.size() && (!recipe.power_of_two || is_power_of_two(results[0]->scalar()));
     return fits_ ? results[recipe.result] : old;
   }
 
@@ -217,6 +223,13 @@ class Rebuilding {
 };
 
 }  // namespace
+
+std::vector<const Operation*> in_creation_order(const Block& block) {
+  std::vector<const Operation*> operations;
+  for (const auto& operation : block.operations) operations.push_back(operation.get());
+  if (!std::ranges::is_sorted(operations, {}, &Operation::id)) std::ranges::sort(operations, {}, &Operation::id);
+  return operations;
+}
 
 Flat::Flat(const Graph& graph) { Flattening(*this, graph, nullptr).block(graph.root()); }
 
@@ -271,7 +284,7 @@ std::optional<Program> resized(const Program& program, const Flat& flat, const s
   Rewriter rewriter(*program.graph, std::vector<bool>(varies.size(), true), visit);
   rewriter.change_types();
   rewriter.graph();  // copies everything, also if nothing varies
-  rewriter.copy_operations(program.graph->root());
+  for (const Operation* operation : in_creation_order(program.graph->root())) rewriter.copy_operation(*operation);
   if (!fits) return std::nullopt;
   Program result;
   result.feeds = rewriter.now(program.feeds);

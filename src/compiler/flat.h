@@ -25,8 +25,8 @@ struct Flat {
   };
 
   explicit Flat(const Graph& graph);
-  // The structure includes the feeds, targets, and variables. In place of a constant that passes computed, the lists
-  // hold the entries of the operations that computed it.
+  // The structure includes the feeds, targets, and variables. Operations have their order before the pass schedule. In
+  // place of a constant that passes computed, the lists hold the entries of the operations that computed it.
   explicit Flat(const Program& program);
   explicit Flat(const std::vector<Dims>& shapes);  // only shapes, as a frontend states them
 
@@ -38,12 +38,15 @@ struct Flat {
   std::vector<std::pair<size_t, size_t>> shapes;
 };
 
+// The operations of a block in the order in which they were created, which is their order before the pass schedule.
+std::vector<const Operation*> in_creation_order(const Block& block);
+
 // Whether constants have the same dtype and bits, apart from their dimensions.
 bool same_elements(const ConstantData& a, const ConstantData& b);
 
-// Copies a program. The numbers and constants of operations that are marked in `varies`, which is indexed by operation
-// id, are replaced by those in the given lists, which have the order of Flat. Returns nullopt if a constant does not
-// have as many elements as its new dimensions require.
+// Copies a program, with its operations in creation order. The numbers and constants of operations that are marked in
+// `varies`, which is indexed by operation id, are replaced by those in the given lists, which have the order of Flat.
+// Returns nullopt if a constant does not have as many elements as its new dimensions require.
 std::optional<Program> resized(const Program& program, const Flat& flat, const std::vector<bool>& varies,
                                const std::vector<int64_t>& numbers, const std::vector<ConstantPtr>& constants);
 

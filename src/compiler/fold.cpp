@@ -181,8 +181,7 @@ Rewriter::Replacement folded(Rewriter& rewriter, const Operation& source) {
   if (found.size() != source.outputs.size()) return {};
   std::vector<Tensor*> results;
   for (size_t i = 0; i < found.size(); ++i) {
-    if (Recipes* recipes = Recipes::current())
-      recipes->enter(found[i], {source.definition, source.attributes, values, types, i});
+    Recipes::note(found[i], {source.definition, source.attributes, values, types, i});
     results.push_back(rewriter.constant(source, found[i]));
   }
   return results;

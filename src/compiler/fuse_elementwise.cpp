@@ -20,6 +20,7 @@
 
 #include "compiler/dependencies.h"
 #include "compiler/passes.h"
+#include "compiler/recipes.h"
 #include "compiler/reduction_shape.h"
 #include "compiler/users.h"
 #include "core/definition.h"
@@ -297,7 +298,9 @@ Tensor* as_scalar(Rewriter& rewriter, Tensor* value, const Operation& user) {
     return !in->operation->is("constant") && in->type.shape == user.output()->type.shape;
   });
   if (!shape_from_elsewhere) return value;
-  return rewriter.graph().add("constant", {}, {{"value", ConstantData::splat(data->dtype(), {}, data->bytes())}});
+  const ConstantPtr scalar = ConstantData::splat(data->dtype(), {}, data->bytes());
+  Recipes::note_element(scalar, data);
+  return rewriter.graph().add("constant", {}, {{"value", scalar}});
 }
 
 class ElementwiseFuser {

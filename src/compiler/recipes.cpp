@@ -5,6 +5,8 @@
 #include <functional>
 #include <string_view>
 
+#include "core/definition.h"
+
 namespace mpsgraph::compiler {
 namespace {
 
@@ -13,8 +15,6 @@ constexpr size_t longest = 64;  // operations of a recipe
 thread_local Recipes* current_recipes = nullptr;
 
 }  // namespace
-
-Recipes* Recipes::current() { return current_recipes; }
 
 Recipes::Scope::Scope(Recipes& recipes) : outer_(std::exchange(current_recipes, &recipes)) {}
 Recipes::Scope::~Scope() { current_recipes = outer_; }
@@ -25,6 +25,14 @@ void Recipes::enter(const ConstantPtr& value, Recipe recipe) {
     if (const auto found = entries_.find(operand.get()); found != entries_.end()) length += found->second.length;
   length = std::min(length, longest + 1);
   entries_.insert_or_assign(value.get(), Entry{value, std::move(recipe), length});
+}
+
+void Recipes::note(const ConstantPtr& value, Recipe recipe) {
+  if (current_recipes) current_recipes->enter(value, std::move(recipe));
+}
+
+void Recipes::note_element(const ConstantPtr& scalar, const ConstantPtr& of) {
+  note(scalar, {&definition_of(Kind("reshape")), {}, {of}, {{scalar->dtype(), Shape(Dims{})}}});
 }
 
 void Recipes::note_valid(const Ints& indices, const Ints& lengths) {

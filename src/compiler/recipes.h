@@ -16,6 +16,7 @@ struct Recipe {
   std::vector<ConstantPtr> operands;
   std::vector<TensorType> types;  // of the results
   size_t result = 0;  // index of the result that is the constant
+  bool power_of_two = false;  // whether the pass relied on the constant being a power of 2
 };
 
 // Constant indices that a pass found to be valid, so that nothing checks them during a run. Indices that are the same
@@ -28,16 +29,16 @@ struct ValidIndices {
 
 class Recipes {
  public:
-  void enter(const ConstantPtr& value, Recipe recipe);
   const Recipe* find(const ConstantPtr& value) const;  // null if the constant was not computed, or by a long recipe
 
   const std::vector<ValidIndices>& valid_indices() const { return valid_indices_; }
 
+  // Records, for the program whose passes are running in this thread, a recipe, or that a scalar is the element of a
+  // constant whose elements are all equal.
+  static void note(const ConstantPtr& value, Recipe recipe);
+  static void note_element(const ConstantPtr& scalar, const ConstantPtr& of);
   // Records valid indices for the program whose passes are running in this thread.
   static void note_valid(const Ints& indices, const Ints& lengths);
-  // The recipes of the program whose passes are running in this thread; null if there is none.
-  static Recipes* current();
-
   class Scope {
    public:
     explicit Scope(Recipes& recipes);
@@ -54,6 +55,8 @@ class Recipes {
     Recipe recipe;
     size_t length;  // number of operations, including those of the operands
   };
+  void enter(const ConstantPtr& value, Recipe recipe);
+
   std::unordered_map<const ConstantData*, Entry> entries_;
   std::vector<ValidIndices> valid_indices_;
 };

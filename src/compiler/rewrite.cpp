@@ -110,36 +110,40 @@ Tensor* Rewriter::constant(const Operation& source, ConstantPtr value) {
 
 void Rewriter::copy_operations(const Block& source) {
   for (const auto& operation : source.operations) {
-    if (!live_[operation->id] || is_made_[operation->id]) continue;
-    visited_ = operation.get();
-    if (!untouched_) graph_->set_location(operation->location);
-    Replacement replacement = visit_(*this, *operation);
+    copy_operation(*operation);
     if (stopped_) return;
-    if (!replacement && untouched_ && operation->blocks.empty()) {  // blocks may contain something to replace
-      left_.push_back(operation.get());
-      continue;
-    }
-    catch_up();
-    if (!replacement) {
-      clone(*operation);
-      continue;
-    }
-    for (size_t i = 0; i < operation->outputs.size(); ++i) {
-      const Tensor* before = operation->output(i);
-      const bool fixed = before->type.shape.known() && !changes_types_;
-      if (i >= replacement->size() || (fixed && (*replacement)[i]->type != before->type)) {
-        throw GraphError(cat("[", operation->kind(), "] '", before->name(), "' must be rewritten to type ",
-                             before->type, ", got ",
-                             i < replacement->size() ? cat((*replacement)[i]->type) : std::string("nothing")));
-      }
-    }
-    if (operation->outputs.empty() && !operations_[operation->id]) {
-      throw GraphError(cat("[", operation->kind(), "] '", operation->name,
-                           "' has no results and was rewritten without a replacement operation"));
-    }
-    is_made_[operation->id] = true;
-    for (size_t i = 0; i < operation->outputs.size(); ++i) tensors_[operation->output(i)] = (*replacement)[i];
   }
+}
+
+void Rewriter::copy_operation(const Operation& operation) {
+  if (!live_[operation.id] || is_made_[operation.id]) return;
+  visited_ = &operation;
+  if (!untouched_) graph_->set_location(operation.location);
+  Replacement replacement = visit_(*this, operation);
+  if (stopped_) return;
+  if (!replacement && untouched_ && operation.blocks.empty()) {  // blocks may contain something to replace
+    left_.push_back(&operation);
+    return;
+  }
+  catch_up();
+  if (!replacement) {
+    clone(operation);
+    return;
+  }
+  for (size_t i = 0; i < operation.outputs.size(); ++i) {
+    const Tensor* before = operation.output(i);
+    const bool fixed = before->type.shape.known() && !changes_types_;
+    if (i >= replacement->size() || (fixed && (*replacement)[i]->type != before->type)) {
+      throw GraphError(cat("[", operation.kind(), "] '", before->name(), "' must be rewritten to type ", before->type,
+                           ", got ", i < replacement->size() ? cat((*replacement)[i]->type) : std::string("nothing")));
+    }
+  }
+  if (operation.outputs.empty() && !operations_[operation.id]) {
+    throw GraphError(cat("[", operation.kind(), "] '", operation.name,
+                         "' has no results and was rewritten without a replacement operation"));
+  }
+  is_made_[operation.id] = true;
+  for (size_t i = 0; i < operation.outputs.size(); ++i) tensors_[operation.output(i)] = (*replacement)[i];
 }
 
 std::unique_ptr<Block> Rewriter::copy_block(const Block& source, const std::vector<TensorType>& argument_types) {

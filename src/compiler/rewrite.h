@@ -56,9 +56,10 @@ class Rewriter {
   Operation* create(const Operation& source, Kind kind, std::vector<Tensor*> inputs, Attributes attributes = {});
   Tensor* constant(const Operation& source, ConstantPtr value);
 
-  // Copies the operations of a block into the current block. copy_block creates new arguments; it returns null if the
+  // Copies operations of a block into the current block. copy_block creates new arguments; it returns null if the
   // visitor has called stop().
   void copy_operations(const Block& source);
+  void copy_operation(const Operation& operation);
   std::unique_ptr<Block> copy_block(const Block& source, const std::vector<TensorType>& argument_types);
 
  private:

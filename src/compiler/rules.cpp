@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "compiler/passes.h"
+#include "compiler/recipes.h"
 #include "compiler/rule.h"
 #include "core/kind_table.h"
 #include "core/ops/window.h"
@@ -49,7 +50,13 @@ bool divides_by_power_of_two(const Site& s) {
   return power && std::abs(exponent) < limit;
 }
 Tensor* times_reciprocal(Site& s) {
-  return s.make("multiplication", {s[x], s.b().scalar_like(s[y], 1 / *number_of(s[y]))});
+  Tensor* reciprocal = s.b().scalar_like(s[y], 1 / *number_of(s[y]));
+  Recipes::note(*constant_of(reciprocal), {.definition = &definition_of(Kind("reciprocal")),
+                                           .attributes = {},
+                                           .operands = {*constant_of(s[y])},
+                                           .types = {reciprocal->type},
+                                           .power_of_two = true});
+  return s.make("multiplication", {s[x], reciprocal});
 }
 
 Tensor* cube_of_x(Site& s) { return s.make("multiplication", {s[x], s.b().unary("square", s[x])}); }
@@ -86,11 +93,13 @@ Tensor* narrow_operands(Site& s) {
   std::vector<Tensor*> narrow = s.in;
   for (Tensor*& operand : narrow) {
     if (!is_broadcast(operand)) continue;
-    if (const ConstantPtr* data = constant_of(operand))
-      operand =
-          s.b().graph().add("constant", {}, {{"value", ConstantData::splat((*data)->dtype(), {}, (*data)->bytes())}});
-    else
+    if (const ConstantPtr* data = constant_of(operand)) {
+      const ConstantPtr scalar = ConstantData::splat((*data)->dtype(), {}, (*data)->bytes());
+      Recipes::note_element(scalar, *data);
+      operand = s.b().graph().add("constant", {}, {{"value", scalar}});
+    } else {
       operand = operand->operation->input(0);
+    }
   }
   Shape shape = narrow[0]->shape();
   for (const Tensor* operand : narrow) shape = *broadcast(shape, operand->shape());

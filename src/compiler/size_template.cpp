@@ -37,9 +37,9 @@ std::unique_ptr<SizeTemplate> SizeTemplate::make(const Program& first, const Pro
     return reason = "the optimized programs differ in structure", nullptr;
   std::unique_ptr<SizeTemplate> made(new SizeTemplate(first, std::move(first_flat)));
   made->structure_ = first_graph.structure;
-  made->interpolates_ =
+  made->assigns_ = made->interpolates_ =
       std::ranges::any_of(first.target_operations, [](const Operation* o) { return o->is("assign"); });
-  if (!made->order_pairs(first_graph, second_graph, reason)) return nullptr;
+  made->collect_pairs(first_graph, second_graph);
   for (const auto& [begin, end] : first_graph.shapes)
     for (size_t from = begin; from < end; from++)
       for (size_t to = from + 2; to <= end; to++) {
@@ -57,22 +57,14 @@ std::unique_ptr<SizeTemplate> SizeTemplate::make(const Program& first, const Pro
   return made;
 }
 
-// Collects the pairs of the specialized graph, whose order must be the same in both compilations.
-bool SizeTemplate::order_pairs(const Flat& first, const Flat& second, std::string& reason) {
+void SizeTemplate::collect_pairs(const Flat& first, const Flat& second) {
   std::vector<Pair> all;
   for (size_t i = 0; i < first.numbers.size(); i++) all.emplace_back(first.numbers[i], second.numbers[i]);
   pairs_ = all;
   std::ranges::sort(pairs_);
   pairs_.erase(std::unique(pairs_.begin(), pairs_.end()), pairs_.end());
-  for (size_t i = 1; i < pairs_.size(); i++) {
-    const Pair &a = pairs_[i - 1], &b = pairs_[i];
-    if (a.first < b.first && a.second < b.second) continue;
-    reason = cat("the numbers ", a.first, " and ", b.first, " became ", a.second, " and ", b.second);
-    return false;
-  }
   for (const Pair& pair : all)
     pair_of_.push_back(static_cast<uint32_t>(std::ranges::lower_bound(pairs_, pair) - pairs_.begin()));
-  return true;
 }
 
 // The index in `used_` of a pair; nullopt if nothing in the specialized graph has these values.
@@ -94,6 +86,10 @@ bool SizeTemplate::relate_numbers(const std::vector<int64_t>& first, const std::
     const int64_t size = std::abs(pair.first);
     if (pair.first == pair.second && (size <= small_number || size >= unlimited)) continue;
     const auto source = used(pair);
+    if (!source && pair.first == pair.second) {  // does not change between these sizes, but may do so beyond them
+      interpolates_ = true;
+      continue;
+    }
     if (!source) {
       reason = cat("the number ", pair.first, " of the optimized program, which became ", pair.second,
                    ", does not occur in the specialized graph");
@@ -156,11 +152,12 @@ bool SizeTemplate::relate_constants(const Flat& first, const Flat& second, const
   };
   // An operation with blocks varies if an operation in its blocks does.
   const std::function<void(const Block&, Flat::Start)> mark = [&](const Block& block, Flat::Start end) {
-    for (size_t i = 0; i < block.operations.size(); i++) {
-      const Operation& operation = *block.operations[i];
+    const std::vector<const Operation*> operations = in_creation_order(block);
+    for (size_t i = 0; i < operations.size(); i++) {
+      const Operation& operation = *operations[i];
       const auto id = static_cast<size_t>(operation.id);
-      const bool last = i + 1 == block.operations.size();
-      const Flat::Start next = last ? end : flat_.starts[static_cast<size_t>(block.operations[i + 1]->id)];
+      const bool last = i + 1 == operations.size();
+      const Flat::Start next = last ? end : flat_.starts[static_cast<size_t>(operations[i + 1]->id)];
       varies_[id] = any(numbers, flat_.starts[id].number, next.number) ||
                     any(constants, flat_.starts[id].constant, next.constant);
       for (size_t b = 0; b < operation.blocks.size(); b++) {
@@ -201,8 +198,11 @@ std::optional<std::vector<int64_t>> SizeTemplate::values(const Flat& graph) cons
   }
   for (size_t i = 0; i < pairs_.size(); i++) {
     const auto& [a, b] = pairs_[i];
-    if (i > 0 && *of_pairs[i - 1] >= *of_pairs[i]) return std::nullopt;
     if (a == b && *of_pairs[i] != a) return std::nullopt;
+    for (size_t j = 0; a != b && j < pairs_.size(); j++) {
+      const auto order = *of_pairs[i] <=> *of_pairs[j];
+      if (i != j && order != a <=> pairs_[j].first && order != b <=> pairs_[j].second) return std::nullopt;
+    }
     const auto [least, most] = std::minmax(a, b);
     if (interpolates_ && (*of_pairs[i] < least || *of_pairs[i] > most)) return std::nullopt;
     if (*of_pairs[i] > std::max(largest_factor * std::max(a, b), always_near)) return std::nullopt;
@@ -241,7 +241,10 @@ std::optional<Program> SizeTemplate::instantiate(const Flat& graph) const {
     }
     constants[derived.at] = old.is_splat() || derived.copied ? value : reshaped(value, old.dims());
   }
-  return resized(*program_, flat_, varies_, numbers, constants);
+  auto program = resized(*program_, flat_, varies_, numbers, constants);
+  if (program && std::ranges::find(program->target.passes, OptionalPass::schedule) != program->target.passes.end())
+    schedule(*program);
+  return program;
 }
 
 }  // namespace mpsgraph::compiler

@@ -11,12 +11,16 @@
 //
 // The result must be what the passes would produce. Passes decide by the structure, by constants, and by comparing
 // dimensions with each other and with constants. A template is therefore only used for sizes in whose specialized graph
-// all numbers have the same order, including equality, as in both compilations, and which are at most four times as
-// large or small. A few decisions compare products of dimensions, such as bytes, and may differ there; the results then
-// differ by rounding. A program that assigns variables is therefore only made for sizes between those of the two
-// compilations: products grow with the sizes, so a decision that is the same at both ends is the same between them, and
-// training steps do not depend on the sizes that came before. A number that cannot be related, or could be related to
-// numbers of different values, also prevents the use of the template, and the program is compiled completely.
+// any two numbers have the same order, including equality, as in one of the compilations, and which are at most four
+// times as large or small. If the order differs between the compilations, it did not matter, because their programs
+// have the same structure. A few decisions compare products of dimensions, such as bytes, and may differ there; the
+// results then differ by rounding. A program that assigns variables is therefore only made for sizes between those of
+// the two compilations: products grow with the sizes, so a decision that is the same at both ends is the same between
+// them, and training steps do not depend on the sizes that came before. A number that cannot be related, or could be
+// related to numbers of different values, also prevents the use of the template, and the program is compiled
+// completely.
+//
+// The pass schedule, which compares the bytes of many values, runs again for each size.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +46,9 @@ class SizeTemplate {
   // Returns the optimized program for a specialized graph of other sizes; nullopt if the template does not apply.
   std::optional<Program> instantiate(const Flat& graph) const;
 
+  // Whether the program assigns variables, and therefore must not depend on the sizes that came before.
+  bool assigns() const { return assigns_; }
+
  private:
   using Pair = std::pair<int64_t, int64_t>;
   // A product of neighboring dimensions of one shape in the specialized graph.
@@ -65,7 +72,7 @@ class SizeTemplate {
   bool relate_constants(const Flat& first, const Flat& second, const Flat& first_graph, const Flat& second_graph,
                         std::string& reason);
   bool relate_indices(const Program& first, const Program& second, std::string& reason);
-  bool order_pairs(const Flat& first, const Flat& second, std::string& reason);
+  void collect_pairs(const Flat& first, const Flat& second);
   std::optional<size_t> used(const Pair& pair);
   std::optional<std::vector<int64_t>> values(const Flat& graph) const;
   static ConstantPtr formed(const ConstantData& like, Form form, int64_t size);
@@ -82,6 +89,7 @@ class SizeTemplate {
   std::vector<Derived> derived_;
   std::vector<std::pair<size_t, size_t>> at_most_;  // indices in `used_`: the first number must not exceed the second
   std::vector<std::pair<size_t, ConstantPtr>> unchanged_;  // constants of the specialized graph that must stay the same
+  bool assigns_ = false;
   bool interpolates_ = false;  // whether the template only applies to sizes between those of its compilations
   std::vector<bool> varies_;  // whether an operation of the optimized program has numbers or constants that vary
 

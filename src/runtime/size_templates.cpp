@@ -19,6 +19,24 @@ std::vector<TensorType> types_of(const std::vector<Feed>& feeds) {
   return types;
 }
 
+// Whether the dimensions of feeds lie on the line through those of two compilations. If several dimensions change
+// independently, a decision that is the same at both ends may differ between them.
+bool on_line(const std::vector<Feed>& feeds, const std::vector<Feed>& first, const std::vector<Feed>& second) {
+  std::optional<std::pair<int64_t, int64_t>> fraction;  // of the way from the first to the second
+  for (size_t i = 0; i < feeds.size(); i++) {
+    const Dims &now = feeds[i].second.shape.dims(), &a = first[i].second.shape.dims(),
+               &b = second[i].second.shape.dims();
+    if (now.size() != a.size() || a.size() != b.size()) return false;
+    for (size_t axis = 0; axis < now.size(); axis++) {
+      const int64_t part = now[axis] - a[axis], whole = b[axis] - a[axis];
+      if (whole == 0 && part == 0) continue;
+      if (!fraction) fraction = {part, whole};
+      if (part * fraction->second != whole * fraction->first) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 SizeTemplates::Key SizeTemplates::key(const std::vector<Feed>& feeds, const std::vector<Tensor*>& targets,
@@ -43,6 +61,7 @@ std::optional<SizeTemplates::Found> SizeTemplates::find(const std::vector<Feed>&
   if (!retyping || !retyping->retype(types_of(feeds))) return std::nullopt;
   const compiler::Flat flat(retyping->graph());
   for (auto entry = entries.begin(); entry != entries.end(); ++entry) {
+    if (entry->size_template->assigns() && !on_line(feeds, entry->first, entry->second)) continue;
     auto program = entry->size_template->instantiate(flat);
     if (!program) continue;
     entries.splice(entries.begin(), entries, entry);
@@ -82,7 +101,7 @@ void SizeTemplates::add(const Graph& graph, const std::vector<Feed>& feeds, cons
   }
   group.failures = made ? 0 : group.failures + 1;
   if (!made) return;
-  group.entries.push_front({before->compiled, std::move(made)});
+  group.entries.push_front({before->feeds, feeds, before->compiled, std::move(made)});
   if (group.entries.size() > max_templates) group.entries.pop_back();
 }
 

@@ -45,7 +45,8 @@ class SizeTemplates {
     std::shared_ptr<CompiledProgram> compiled;
   };
   struct Entry {
-    std::shared_ptr<CompiledProgram> compiled;  // owns the program that the template copies
+    std::vector<Feed> first, second;  // the feeds of both compilations
+    std::shared_ptr<CompiledProgram> compiled;  // of the first; owns the program that the template copies
     std::unique_ptr<compiler::SizeTemplate> size_template;
   };
   struct Group {
