@@ -196,6 +196,7 @@ void fuse(Program& program) {
   fuse_softmax(program);
   fuse_rotary(program);
   if (!program.target.fuses_epilogues || !any_operation(program, starts)) return;
+  fuse_rows(program);
   const Fuser fuser(program);
   rewrite(program, [&](Rewriter& rewriter, const Operation& operation) { return fuser.visit(rewriter, operation); });
 }

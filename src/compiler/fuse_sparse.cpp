@@ -16,14 +16,6 @@ bool computed_sparsely(const Tensor* x) {
   return x->shape().rank() == 2 && (dtype == DType::float32 || dtype == DType::float64 || is_complex(dtype));
 }
 
-// The operand of a matrix transpose; null if x is not a matrix transpose.
-const Tensor* untransposed(const Tensor* x) {
-  const Operation& op = *x->operation;
-  return op.is("transpose") && x->shape().rank() == 2 && op.attributes.integers("permutation") == Ints{1, 0}
-             ? op.input(0)
-             : nullptr;
-}
-
 struct SparseOperand {
   const Operation* tensor = nullptr;
   bool transposed = false;
@@ -62,6 +54,13 @@ Rewriter::Replacement sampled_product(Rewriter& r, const Operation& op) {
 }
 
 }  // namespace
+
+const Tensor* untransposed(const Tensor* x) {
+  const Operation& op = *x->operation;
+  return op.is("transpose") && x->shape().rank() == 2 && op.attributes.integers("permutation") == Ints{1, 0}
+             ? op.input(0)
+             : nullptr;
+}
 
 void fuse_sparse(Program& program) {
   const auto wanted = [](const Operation& op) { return op.is({"sparse_tensor", "sparse_tensor_gradient"}); };

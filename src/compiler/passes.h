@@ -30,6 +30,7 @@ void simplify(Program&);  // applies algebra, merges duplicates, forwards variab
 void absorb(Program&);  // folds constant scales and shifts along channels into constant weights
 void fuse(Program&);  // fuses bias, residual, and activation into convolutions and matmuls
 void fuse_sparse(Program&);  // part of fuse: matmuls with sparse tensors
+void fuse_rows(Program&);  // part of fuse: a row times a matrix that is converted from narrower elements
 void fuse_rotary(Program&);  // part of fuse: rotary embeddings and their gradients
 void fuse_softmax(Program&);  // part of fuse: softmax and its gradient, and losses whose labels are class indices
 void recompute_elementwise(Program&);  // part of fuse_elementwise: computes large values again that are used much later
@@ -55,6 +56,7 @@ Rewriter::Replacement folded(Rewriter&, const Operation& source);
 // a constant with the same elements and other dimensions
 ConstantPtr reshaped(const ConstantPtr& value, const Dims& dims);
 ConstantPtr integer_constant(const TensorType& type, const Ints& values);
+const Tensor* untransposed(const Tensor* x);  // the operand of a transpose of a matrix; null for any other tensor
 // The value of a constant; null for any other tensor.
 inline const ConstantPtr* constant_of(const Tensor* tensor) {
   return tensor->operation->is("constant") ? &tensor->operation->attributes.data("value") : nullptr;

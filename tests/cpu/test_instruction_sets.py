@@ -39,6 +39,8 @@ TESTS += [
         "test_convolution_winograd.py",
         "test_matrix_inverse.py",
         "test_packed_matmul.py",
+        "test_packed_weights.py",
+        "test_row_products.py",
     )
 ]
 

@@ -66,8 +66,11 @@ for dtype in {dtypes!r}:
 """
 SIZES = [
     (bits, rows, columns, outputs, group)
-    for bits in (4, 8)
-    for rows, columns, outputs, group in [(9, 192, 41, 32), (16, 256, 33, 64), (16, 640, 64, 128)]
+    for bits in (2, 4, 8)
+    for rows, columns, outputs, group in [
+        *((1, 96, 41, 32), (1, 640, 70, 64), (1, 512, 130, 512), (2, 224, 9, 32), (3, 256, 9, 128)),
+        *((9, 192, 41, 32), (16, 256, 33, 64), (16, 640, 64, 128)),
+    ]
 ]
 
 

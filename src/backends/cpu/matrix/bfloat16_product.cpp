@@ -31,7 +31,8 @@ bool flag(const Lowering& lowering, std::string_view name) {
 
 Offer bfloat16_product(Lowering& lowering) {
   const Operand a = lowering.input(0), b = lowering.input(1), result = lowering.output();
-  if (result.dtype != DType::bfloat16) return decline(cat("computes only bfloat16, not ", result.dtype));
+  for (const DType dtype : {result.dtype, b.dtype})
+    if (dtype != DType::bfloat16) return decline(cat("computes only bfloat16, not ", dtype));
   if (!convolution_tiles<BFloat16, float>()) return decline("the processor has no vectors of 64 bytes");
   if (result.elements() == 0 || a.elements() == 0) return decline("an operand is empty");
   const bool transpose_a = flag(lowering, "transpose_a"), transpose_b = flag(lowering, "transpose_b");

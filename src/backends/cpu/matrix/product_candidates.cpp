@@ -36,8 +36,15 @@ struct Product {
   }
 };
 
+// The reason why kernels of operands of one dtype decline, or an empty string. The compiler only leaves the conversion
+// of a narrower matrix to kernels if it is multiplied by a single row.
+std::string mixed(const Product& p) {
+  return p.a.dtype == p.b.dtype ? "" : cat("computes no product of ", p.a.dtype, " and ", p.b.dtype);
+}
+
 // The reason why kernels of non-empty float32 matrices decline, or an empty string.
 std::string not_float(const Product& p) {
+  if (std::string reason = mixed(p); !reason.empty()) return reason;
   if (p.a.dtype != DType::float32) return cat("computes only float32, not ", p.a.dtype);
   return p.is_empty() ? "an operand is empty" : "";
 }
@@ -45,7 +52,8 @@ std::string not_float(const Product& p) {
 // The reason why matrix-vector kernels decline, or an empty string.
 std::string not_narrow_float(const Product& p) {
   const DType dtype = p.a.dtype;
-  if (dtype == DType::bfloat16 && convolution_tiles<BFloat16, float>())
+  if (!reads_rows_of(p.b.dtype)) return cat("reads no matrix of ", p.b.dtype);
+  if (dtype == DType::bfloat16 && p.b.dtype == dtype && convolution_tiles<BFloat16, float>())
     return "leaves bfloat16 to the kernels of this processor";
   if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::bfloat16)
     return cat("computes only float32, float16, and bfloat16, not ", dtype);
@@ -63,6 +71,7 @@ Offer integers(Lowering& lowering) {
 }
 
 Offer in_float32(Lowering& lowering) {
+  if (std::string reason = mixed(Product(lowering)); !reason.empty()) return decline(reason);
   const DType dtype = lowering.output().dtype;
   if (wide_float(dtype) == dtype) return decline("converts only float16 and bfloat16");
   return widened_kernel(lowering, dtype, DType::float32, make_kernel);
@@ -72,7 +81,7 @@ Offer matrix_vector(Lowering& lowering) {
   const Product p(lowering);
   if (const std::string reason = not_narrow_float(p); !reason.empty()) return decline(reason);
   if (p.transpose_a || p.extras.residual >= 0) return decline("transposes no left operand and adds no residual");
-  const bool column = !p.transpose_b && p.b.elements() == p.a.dims.back() &&
+  const bool column = mixed(p).empty() && !p.transpose_b && p.b.elements() == p.a.dims.back() &&
                       p.result.elements() * p.a.dims.back() == p.a.elements() && !p.has_epilogue();
   if (column) return rows_times_vector(lowering, p.a, p.b, p.result);
   const int64_t steps = p.b.elements() / p.result.elements();
@@ -132,6 +141,7 @@ Offer packed(Lowering& lowering) {
 
 Offer blocks(Lowering& lowering) {
   const Product p(lowering);
+  if (std::string reason = mixed(p); !reason.empty()) return decline(reason);
   const DType dtype = p.result.dtype;
   const bool plain = lowering.reference_only(), extended = p.transpose_a || p.transpose_b || p.has_epilogue();
   if (dtype != DType::float32 && dtype != DType::float64 && !plain)

@@ -31,8 +31,8 @@ int64_t DigitTiles::Shape::factor_count() const { return vectors * tiles * side;
 int64_t DigitTiles::Shape::sum_count() const { return groups * side; }
 int64_t DigitTiles::Shape::scratch_count() const { return 2 * side * (groups + side) + tiles * side * side; }
 
-const QuantizedDigits* quantized_digits() {
-  static const QuantizedDigits* const table = []() -> const QuantizedDigits* {
+const QuantizedDigits* quantized_digits(int bits) {
+  static const QuantizedDigits* const all = []() -> const QuantizedDigits* {
     [[maybe_unused]] const std::string_view set = instruction_set();
 #if defined(__x86_64__)
     if (set == "AVX-512" && __builtin_cpu_supports("avx512vnni")) return &avx512::quantized_digits;
@@ -43,7 +43,12 @@ const QuantizedDigits* quantized_digits() {
 #endif
     return nullptr;
   }();
-  return table;
+  if (bits != 2 && bits != 4 && bits != 8) return nullptr;
+#if defined(__x86_64__)
+  static const QuantizedDigits nibbles{avx2::quantized_digits.split, avx2::multiply_nibbles};
+  if (!all && bits <= 4 && instruction_set() == "AVX2") return &nibbles;
+#endif
+  return all;
 }
 
 }  // namespace mpsgraph::cpu

@@ -1,5 +1,5 @@
 // Products of a row of floats with rows of packed weights, by dot products of bytes: AVX-512 VNNI, AVX-VNNI, and Arm's
-// extensions DotProd and I8MM.
+// extensions DotProd and I8MM. With AVX2 alone, sums of products of bytes compute those of at most 4 bits.
 //
 // Each float of the row becomes an integer of 23 bits times a factor that 32 to 128 elements share, and the integer
 // becomes three digits of 8 bits, with signs. Dot products of the digits with the packed elements are exact, so the
@@ -40,8 +40,16 @@ struct QuantizedDigits {
                    const PreparedRows& x, float* result);
 };
 
-// Return the kernels for elements of 2, 4, or 8 bits, or null if this processor has none.
-const QuantizedDigits* quantized_digits();
+// Return the kernels for elements of this many bits, or null if this processor has none.
+const QuantizedDigits* quantized_digits(int bits);
+
+#if defined(__x86_64__)
+namespace avx2 {
+// QuantizedDigits::multiply for elements of 2 or 4 bits, without dot products of bytes.
+void multiply_nibbles(const PackedWeights& weights, int64_t first, int64_t count, const DigitRow& row,
+                      const PreparedRows& x, float* result);
+}  // namespace avx2
+#endif
 
 MPSGRAPH_DECLARE_TABLE(avx2, QuantizedDigits, quantized_digits)
 MPSGRAPH_DECLARE_TABLE(avx512, QuantizedDigits, quantized_digits)

@@ -58,6 +58,7 @@ class FewRows final : public Kernel {
     const PackedWeights& w = p_.packed.weights;
     const WordPieces pieces = word_pieces(w.bits);
     const int64_t vectors = (w.words_per_row + lanes_ - 1) / lanes_, per_group = w.words_per_row / w.groups_per_row;
+    const bool in_order = bytes_in_order(w.bits, per_group, lanes_);
     for (int64_t v = 0; v < vectors; ++v) {
       const int64_t first = v * lanes_ / per_group;
       first_groups_.push_back(static_cast<int32_t>(first));
@@ -67,7 +68,9 @@ class FewRows final : public Kernel {
         for (int64_t word = v * lanes_; word < (v + 1) * lanes_; ++word) {
           const WordPieces::Piece& of = pieces.pieces[word % pieces.period][piece];
           const bool exists = word < w.words_per_row;
-          elements_.push_back(exists ? static_cast<int32_t>(word / pieces.period * pieces.elements + of.element) : 0);
+          const int64_t element = in_order ? 4 * v * lanes_ + piece * lanes_ + word % lanes_
+                                           : word / pieces.period * pieces.elements + of.element;
+          elements_.push_back(exists ? static_cast<int32_t>(element) : 0);
           factors_.push_back(exists ? of.factor : 0);
         }
     }
@@ -75,10 +78,10 @@ class FewRows final : public Kernel {
     wide_ = p_.x.dtype != DType::float32;
     row_floats_ = static_cast<int64_t>(elements_.size()) + sum_stride_ + (wide_ ? p_.steps : 0);
     scratch_ = lowering.scratch(static_cast<size_t>(p_.rows * row_floats_) * sizeof(float));
-    digit_table_ = quantized_digits();
+    digit_table_ = quantized_digits(w.bits);
     // Digits of more rows would need more instructions than elements that several rows share as floats.
     const int64_t most_digit_rows = w.bits == 8 ? 2 : 3;
-    if (!digit_table_ || p_.rows > most_digit_rows || (w.bits != 2 && w.bits != 4 && w.bits != 8)) return;
+    if (!digit_table_ || p_.rows > most_digit_rows) return;
     digits_.vectors = vectors, digits_.shared = shared_elements(w.bits, p_.steps / w.groups_per_row, lanes_);
     digit_bytes_ = vectors * DigitRow::digits * 32 / w.bits * lanes_;
     digit_row_ = 2 * digit_bytes_ + vectors * lanes_ * 4;
@@ -109,7 +112,7 @@ class FewRows final : public Kernel {
   }
 
  private:
-  static constexpr int64_t columns_of_block = 32, most_serial = 4096;
+  static constexpr int64_t columns_of_block = 64, most_serial = 4096;
 
   // A row of x as float, and the sums of its groups.
   const float* summed(Frame& frame, int64_t row, float* sums) const {
@@ -239,7 +242,7 @@ class AmxRows final : public Kernel {
     p_.read(frame.at<const std::byte>(p_.x.slot), row * p_.steps, p_.steps, values);
     for (int64_t group = 0; group < shape_.groups; ++group)
       x.sums[group * DigitTiles::side + row] = p_.sum_of_group(values, group);
-    if (!quantized_digits()->split(shape_.bits, values, p_.steps, digits)) return false;
+    if (!quantized_digits(shape_.bits)->split(shape_.bits, values, p_.steps, digits)) return false;
     amx_digits::arrange(x, row, digits);
     return true;
   }
@@ -263,7 +266,7 @@ class AmxRows final : public Kernel {
 Offer digits_in_amx(Lowering& lowering) {
 #if defined(__x86_64__)
   const QuantizedProduct p(lowering);
-  if (!wanted("amx").value_or(true) || !has_amx() || !quantized_digits())
+  if (!wanted("amx").value_or(true) || !has_amx() || !quantized_digits(8))
     return decline("the processor has no AMX, or AMX is turned off");
   if (!p.transposed) return decline("computes only with transposed weights");
   if (p.rows < AmxRows::least_rows || p.rows > DigitTiles::side || p.columns == 0)

@@ -50,6 +50,12 @@ constexpr WordPieces word_pieces(int bits) {
   return result;
 }
 
+// Whether a product takes elements of 8 bits in their order, because all words of a vector belong to one group. Other
+// products take all first pieces of the words of a vector, then all second pieces.
+constexpr bool bytes_in_order(int bits, int64_t words_per_group, int lanes) {
+  return bits == 8 && words_per_group % lanes == 0;
+}
+
 // The left operand of a product, prepared for a row of packed weights. All arrays are shared by all rows of weights.
 struct PreparedRows {
   // Elements times factors: for each vector of words and each piece, one per word. Rows are `row_stride` apart.

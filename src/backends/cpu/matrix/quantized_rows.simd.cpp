@@ -40,102 +40,6 @@ struct LanePieces {
   static constexpr Table table = made();
 };
 
-template <int bits, int rows, int count>
-void multiply_block(const PackedWeights& weights, int64_t first, const PreparedRows& x, float* result, int64_t stride) {
-  using Lanes = LanePieces<bits>;
-  constexpr int pieces = Lanes::words.count, period = Lanes::words.period;
-  const int64_t per_row = weights.words_per_row, groups = weights.groups_per_row, per_group = per_row / groups;
-  const bool one_group = per_group % width == 0;  // per vector of words
-  const ScaleType type = weights.scale_type;
-  const uint32_t* words[count];
-  for (int r = 0; r < count; ++r) words[r] = weights.words + (first + r) * per_row;
-  Floats totals[count][rows] = {};
-  const float* at = x.pieces;
-  int phase = 0;
-  for (int64_t word = 0, v = 0; word < per_row; word += width, ++v) {
-    Words w[count];
-    for (int r = 0; r < count; ++r)
-      w[r] = word + width <= per_row ? load(words[r] + word) : load(words[r] + word, per_row - word);
-    Floats sums[count][rows] = {};
-#pragma GCC unroll 16
-    for (int piece = 0; piece < pieces; ++piece, at += width) {
-      Floats left[rows];
-#pragma GCC unroll 8
-      for (int m = 0; m < rows; ++m) left[m] = load(at + m * x.row_stride);
-#pragma GCC unroll 4
-      for (int r = 0; r < count; ++r) {
-        Words q;
-        if constexpr (Lanes::uniform) {
-          q = w[r] >> static_cast<uint32_t>(piece * bits);
-          if (piece + 1 < pieces) q &= (1u << bits) - 1;
-        } else {
-          q = (w[r] >> load(Lanes::table.shifts[phase][piece])) & load(Lanes::table.masks[phase][piece]);
-        }
-        const Floats element = to_float((Ints)q);
-#pragma GCC unroll 8
-        for (int m = 0; m < rows; ++m) sums[r][m] = multiply_add(element, left[m], sums[r][m]);
-      }
-    }
-    if constexpr (!Lanes::uniform) phase = (phase + width) % period;
-    const int64_t group = x.first_groups[v];
-#pragma GCC unroll 4
-    for (int r = 0; r < count; ++r) {
-      const int64_t i = (first + r) * groups + group;
-      Floats scale;
-      if (one_group)
-        scale = splat(scale_at(type, weights.scale, i));
-      else
-        scale = permuted(load_some(type, weights.scale, i, weights.rows * groups - i), load(x.lane_groups + word));
-#pragma GCC unroll 8
-      for (int m = 0; m < rows; ++m) totals[r][m] = multiply_add(scale, sums[r][m], totals[r][m]);
-    }
-  }
-  for (int64_t group = 0; group < groups; group += width)
-    for (int r = 0; r < count; ++r) {
-      const Floats bias = load_some(type, weights.bias, (first + r) * groups + group, groups - group);
-      for (int m = 0; m < rows; ++m)
-        totals[r][m] = multiply_add(bias, load(x.sums + m * x.sum_stride + group), totals[r][m]);
-    }
-  for (int r = 0; r < count; ++r)
-    for (int m = 0; m < rows; ++m) result[m * stride + r] = sum_of(totals[r][m]);
-}
-
-// Weights are multiplied `at_once` rows at a time, so that sums stay in registers and loads of x are shared.
-template <int bits, int rows>
-void multiply_rows(const PackedWeights& weights, int64_t first, int64_t count, const PreparedRows& x, float* result,
-                   int64_t stride) {
-  constexpr int at_once = rows == 1 ? 4 : rows == 2 ? 2 : 1;
-  int64_t r = 0;
-  for (; r + at_once <= count; r += at_once)
-    multiply_block<bits, rows, at_once>(weights, first + r, x, result + r, stride);
-  for (; r < count; ++r) multiply_block<bits, rows, 1>(weights, first + r, x, result + r, stride);
-}
-
-constexpr int most_rows = vector_registers == 32 ? 8 : 4;
-
-template <int bits>
-void multiply_bits(const PackedWeights& weights, int64_t first, int64_t count, const PreparedRows& x, int rows,
-                   float* result, int64_t stride) {
-  if (rows == 1) return multiply_rows<bits, 1>(weights, first, count, x, result, stride);
-  if (rows == 2) return multiply_rows<bits, 2>(weights, first, count, x, result, stride);
-  if (rows == 4) return multiply_rows<bits, 4>(weights, first, count, x, result, stride);
-  if constexpr (most_rows == 8) return multiply_rows<bits, 8>(weights, first, count, x, result, stride);
-}
-
-void multiply(const PackedWeights& weights, int64_t first, int64_t count, const PreparedRows& x, int rows,
-              float* result, int64_t stride) {
-  switch (weights.bits) {
-    case 2: return multiply_bits<2>(weights, first, count, x, rows, result, stride);
-    case 3: return multiply_bits<3>(weights, first, count, x, rows, result, stride);
-    case 4: return multiply_bits<4>(weights, first, count, x, rows, result, stride);
-    case 5: return multiply_bits<5>(weights, first, count, x, rows, result, stride);
-    case 6: return multiply_bits<6>(weights, first, count, x, rows, result, stride);
-    default: return multiply_bits<8>(weights, first, count, x, rows, result, stride);
-  }
-}
-
-// ---- conversion to float
-
 // Return the elements of a vector, whose bits begin at `from`.
 template <int bits>
 [[gnu::always_inline]] inline Words elements_at(const uint8_t* from) {
@@ -153,6 +57,110 @@ template <int bits>
   if constexpr (bytes > 4) all = select(lane < per_word, all, splat<Words>(words[1]));
   return (all >> (lane % per_word * bits)) & ((1u << bits) - 1);
 }
+
+// Multiply the rows first, first + step, ..., `count` in all. `in_order`: see bytes_in_order().
+template <int bits, int rows, int count, bool in_order = false>
+void multiply_block(const PackedWeights& weights, int64_t first, int64_t step, const PreparedRows& x, float* result,
+                    int64_t stride) {
+  using Lanes = LanePieces<bits>;
+  constexpr int pieces = Lanes::words.count, period = Lanes::words.period;
+  const int64_t per_row = weights.words_per_row, groups = weights.groups_per_row, per_group = per_row / groups;
+  const bool one_group = per_group % width == 0;  // per vector of words
+  const ScaleType type = weights.scale_type;
+  const uint32_t* words[count];
+  for (int r = 0; r < count; ++r) words[r] = weights.words + (first + r * step) * per_row;
+  Floats totals[count][rows] = {};
+  const float* at = x.pieces;
+  int phase = 0;
+  for (int64_t word = 0, v = 0; word < per_row; word += width, ++v) {
+    Words w[count];
+    for (int r = 0; r < count && !in_order; ++r)
+      w[r] = word + width <= per_row ? load(words[r] + word) : load(words[r] + word, per_row - word);
+    Floats sums[count][rows] = {};
+#pragma GCC unroll 16
+    for (int piece = 0; piece < pieces; ++piece, at += width) {
+      Floats left[rows];
+#pragma GCC unroll 8
+      for (int m = 0; m < rows; ++m) left[m] = load(at + m * x.row_stride);
+#pragma GCC unroll 4
+      for (int r = 0; r < count; ++r) {
+        Words q;
+        if constexpr (in_order) {
+          q = elements_at<bits>(reinterpret_cast<const uint8_t*>(words[r] + word) + piece * width);
+        } else if constexpr (Lanes::uniform) {
+          q = w[r] >> static_cast<uint32_t>(piece * bits);
+          if (piece + 1 < pieces) q &= (1u << bits) - 1;
+        } else {
+          q = (w[r] >> load(Lanes::table.shifts[phase][piece])) & load(Lanes::table.masks[phase][piece]);
+        }
+        const Floats element = to_float((Ints)q);
+#pragma GCC unroll 8
+        for (int m = 0; m < rows; ++m) sums[r][m] = multiply_add(element, left[m], sums[r][m]);
+      }
+    }
+    if constexpr (!Lanes::uniform) phase = (phase + width) % period;
+    const int64_t group = x.first_groups[v];
+#pragma GCC unroll 4
+    for (int r = 0; r < count; ++r) {
+      const int64_t i = (first + r * step) * groups + group;
+      Floats scale;
+      if (one_group)
+        scale = splat(scale_at(type, weights.scale, i));
+      else
+        scale = permuted(load_some(type, weights.scale, i, weights.rows * groups - i), load(x.lane_groups + word));
+#pragma GCC unroll 8
+      for (int m = 0; m < rows; ++m) totals[r][m] = multiply_add(scale, sums[r][m], totals[r][m]);
+    }
+  }
+  for (int64_t group = 0; group < groups; group += width)
+    for (int r = 0; r < count; ++r) {
+      const Floats bias = load_some(type, weights.bias, (first + r * step) * groups + group, groups - group);
+      for (int m = 0; m < rows; ++m)
+        totals[r][m] = multiply_add(bias, load(x.sums + m * x.sum_stride + group), totals[r][m]);
+    }
+  for (int r = 0; r < count; ++r)
+    for (int m = 0; m < rows; ++m) result[m * stride + r * step] = sum_of(totals[r][m]);
+}
+
+// Weights are multiplied `at_once` rows at a time, so that sums stay in registers and loads of x are shared. These rows
+// are far apart, so that each is part of a long walk through memory, which the hardware prefetcher follows.
+template <int bits, int rows, bool in_order>
+void multiply_rows(const PackedWeights& weights, int64_t first, int64_t count, const PreparedRows& x, float* result,
+                   int64_t stride) {
+  constexpr int at_once = rows == 1 ? 4 : rows == 2 ? 2 : 1;
+  const int64_t step = count / at_once;
+  for (int64_t r = 0; r < step; ++r)
+    multiply_block<bits, rows, at_once, in_order>(weights, first + r, step, x, result + r, stride);
+  for (int64_t r = step * at_once; r < count; ++r)
+    multiply_block<bits, rows, 1, in_order>(weights, first + r, 1, x, result + r, stride);
+}
+
+constexpr int most_rows = vector_registers == 32 ? 8 : 4;
+
+template <int bits, bool in_order = false>
+void multiply_bits(const PackedWeights& weights, int64_t first, int64_t count, const PreparedRows& x, int rows,
+                   float* result, int64_t stride) {
+  if (rows == 1) return multiply_rows<bits, 1, in_order>(weights, first, count, x, result, stride);
+  if (rows == 2) return multiply_rows<bits, 2, in_order>(weights, first, count, x, result, stride);
+  if (rows == 4) return multiply_rows<bits, 4, in_order>(weights, first, count, x, result, stride);
+  if constexpr (most_rows == 8) return multiply_rows<bits, 8, in_order>(weights, first, count, x, result, stride);
+}
+
+void multiply(const PackedWeights& weights, int64_t first, int64_t count, const PreparedRows& x, int rows,
+              float* result, int64_t stride) {
+  if (bytes_in_order(weights.bits, weights.words_per_row / weights.groups_per_row, width))
+    return multiply_bits<8, true>(weights, first, count, x, rows, result, stride);
+  switch (weights.bits) {
+    case 2: return multiply_bits<2>(weights, first, count, x, rows, result, stride);
+    case 3: return multiply_bits<3>(weights, first, count, x, rows, result, stride);
+    case 4: return multiply_bits<4>(weights, first, count, x, rows, result, stride);
+    case 5: return multiply_bits<5>(weights, first, count, x, rows, result, stride);
+    case 6: return multiply_bits<6>(weights, first, count, x, rows, result, stride);
+    default: return multiply_bits<8>(weights, first, count, x, rows, result, stride);
+  }
+}
+
+// ---- conversion to float
 
 template <int bits>
 void unpack_elements(const uint8_t* from, int64_t count, float scale, float bias, float* to) {

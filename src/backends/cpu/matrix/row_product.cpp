@@ -1,5 +1,5 @@
-// GEMV kernels. They read the matrix where it lies, once. Half precision is widened in registers, and the sums are
-// rounded once, at the end.
+// GEMV kernels. They read the matrix in place, once. Its elements are widened in registers, and the sums are rounded
+// once, at the end.
 #include "backends/cpu/matrix/row_product.h"
 
 #include <algorithm>
@@ -10,14 +10,17 @@
 namespace mpsgraph::cpu {
 namespace {
 
-template <class T>
-const RowLoops<T>& loops() {
-  if constexpr (std::is_same_v<T, Half>)
-    return row_tiles().halves;
-  else if constexpr (std::is_same_v<T, BFloat16>)
-    return row_tiles().bfloats;
-  else
-    return row_tiles().floats;
+// The loops for a matrix of this dtype, or null if there are none.
+const RowLoops* loops_for(DType dtype) {
+  const RowTiles& tiles = row_tiles();
+  switch (dtype) {
+    case DType::float32: return &tiles.floats;
+    case DType::float16: return &tiles.halves;
+    case DType::bfloat16: return &tiles.bfloats;
+    case DType::int8: return &tiles.signed_bytes;
+    case DType::uint8: return &tiles.unsigned_bytes;
+    default: return nullptr;
+  }
 }
 
 // The vector as float32, in `wide` unless it has that type.
@@ -44,23 +47,32 @@ Slot scratch(Lowering& lowering, int64_t elements) {
   return std::is_same_v<T, float> ? -1 : lowering.scratch(static_cast<size_t>(elements) * sizeof(float));
 }
 
+// The dtype of a matrix that is widened to that of the vector, for descriptions.
+std::string of_type(const Operand& matrix, const Operand& result) {
+  return matrix.dtype == result.dtype ? "" : cat(" with a matrix of ", matrix.dtype);
+}
+
 float* at_or_null(Frame& f, Slot slot) { return slot < 0 ? nullptr : f.at<float>(slot); }
 
 template <class T>
 std::unique_ptr<Kernel> rows_times(Lowering& lowering, const Operand& matrix, const Operand& vector,
                                    const Operand& result, Finish<T> finish) {
-  const int64_t n = matrix.dims.back();
+  constexpr int64_t piece = 64;  // rows whose sums are kept until the epilogue
+  const int64_t n = matrix.dims.back(), bytes = n * static_cast<int64_t>(size_of(matrix.dtype));
   return kernel(
-      [=, a = matrix.slot, x = vector.slot, y = result.slot, rows = result.elements(),
+      [=, loops = loops_for(matrix.dtype), a = matrix.slot, x = vector.slot, y = result.slot, rows = result.elements(),
        wide = scratch<T>(lowering, n)](Frame& f) {
-        const auto dot = loops<T>().dot;
         const float* by = widened(f.at<T>(x), at_or_null(f, wide), n);
-        parallel_for(rows, grain_for(n * static_cast<int64_t>(sizeof(T))), [&](int64_t begin, int64_t end) {
-          for (int64_t row = begin; row < end; ++row)
-            f.at<T>(y)[row] = finish(f, dot(f.at<T>(a) + row * n, by, n), row);
+        parallel_for(rows, grain_for(bytes), [&](int64_t begin, int64_t end) {
+          float sums[piece];
+          for (int64_t row = begin; row < end; row += piece) {
+            const int64_t count = std::min(piece, end - row);
+            loops->dots(sums, f.at<std::byte>(a) + row * bytes, by, count, n);
+            for (int64_t i = 0; i < count; ++i) f.at<T>(y)[row + i] = finish(f, sums[i], row + i);
+          }
         });
       },
-      "matrix-vector product");
+      cat("matrix-vector product", of_type(matrix, result)));
 }
 
 // Threads divide the rows of a large or narrow matrix, so that each reads adjacent memory, and their partial sums are
@@ -70,27 +82,28 @@ template <class T>
 std::unique_ptr<Kernel> row_times(Lowering& lowering, const Operand& row, const Operand& matrix, const Operand& result,
                                   Finish<T> finish) {
   constexpr int64_t wide_matrix = 1024, narrow_piece = 65536, wide_piece = 1 << 20, most_pieces = 16;
-  const int64_t n = result.elements(), k = row.elements(), bytes = k * n * static_cast<int64_t>(sizeof(T));
+  const auto size = static_cast<int64_t>(size_of(matrix.dtype));
+  const int64_t n = result.elements(), k = row.elements(), bytes = k * n * size;
   const int64_t pieces = std::clamp<int64_t>(bytes / (n < wide_matrix ? narrow_piece : wide_piece), 1,
                                              std::clamp<int64_t>(k / 16, 1, most_pieces));
   const bool in_place = std::is_same_v<T, float> && pieces == 1;
   const Slot sums = in_place ? result.slot : lowering.scratch(static_cast<size_t>(pieces * n) * sizeof(float));
   return kernel(
-      [=, a = row.slot, b = matrix.slot, y = result.slot, wide = scratch<T>(lowering, k)](Frame& f) {
-        const auto weighted_sum = loops<T>().weighted_sum;
+      [=, weighted_sum = loops_for(matrix.dtype)->weighted_sum, a = row.slot, b = matrix.slot, y = result.slot,
+       wide = scratch<T>(lowering, k)](Frame& f) {
         const float* x = widened(f.at<T>(a), at_or_null(f, wide), k);
-        const T* rows = f.at<T>(b);
+        const std::byte* rows = f.at<std::byte>(b);
         float* sum = f.at<float>(sums);
         if (pieces > 1)
           parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) {
               const int64_t first = k * i / pieces, last = k * (i + 1) / pieces;
-              weighted_sum(sum + i * n, x + first, rows + first * n, n, last - first, n);
+              weighted_sum(sum + i * n, x + first, rows + first * n * size, n, last - first, n);
             }
           });
         else
-          parallel_for((n + 63) / 64, grain_for(k * 256), [&](int64_t begin, int64_t end) {
-            weighted_sum(sum + begin * 64, x, rows + begin * 64, n, k, std::min(end * 64, n) - begin * 64);
+          parallel_for((n + 63) / 64, grain_for(k * 64 * size), [&](int64_t begin, int64_t end) {
+            weighted_sum(sum + begin * 64, x, rows + begin * 64 * size, n, k, std::min(end * 64, n) - begin * 64);
           });
         if (in_place && finish.bias < 0 && !finish.relu) return;
         for (int64_t i = 0; i < n; ++i) {
@@ -99,10 +112,12 @@ std::unique_ptr<Kernel> row_times(Lowering& lowering, const Operand& row, const 
           f.at<T>(y)[i] = finish(f, total, i);
         }
       },
-      "vector-matrix product");
+      cat("vector-matrix product", of_type(matrix, result)));
 }
 
 }  // namespace
+
+bool reads_rows_of(DType dtype) { return loops_for(dtype) != nullptr; }
 
 std::unique_ptr<Kernel> rows_times_vector(Lowering& lowering, const Operand& matrix, const Operand& vector,
                                           const Operand& result, Slot bias, bool relu) {

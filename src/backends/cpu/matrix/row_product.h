@@ -1,4 +1,5 @@
-// GEMV kernels: a matrix times a vector, and a row times a matrix, in float32, float16, or bfloat16.
+// GEMV kernels: a matrix times a vector, and a row times a matrix. The vector and the result are float32, float16, or
+// bfloat16. The matrix has one of these dtypes, or int8 or uint8, and is read in place.
 #pragma once
 
 #include <memory>
@@ -6,6 +7,8 @@
 #include "backends/cpu/kernel_table.h"
 
 namespace mpsgraph::cpu {
+
+bool reads_rows_of(DType dtype);  // whether the kernels support matrices of this dtype
 
 // Multiplies the rows of a matrix, in place, by a vector. The bias may be -1.
 std::unique_ptr<Kernel> rows_times_vector(Lowering& lowering, const Operand& matrix, const Operand& vector,

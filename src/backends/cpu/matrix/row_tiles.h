@@ -1,4 +1,4 @@
-// Vector loops of matrix-vector products whose matrix is float32, float16, or bfloat16 and whose vector is float32. The
+// Vector loops of matrix-vector products whose matrix has elements of 1 to 4 bytes and whose vector is float32. The
 // time is bound by reading the matrix. Compiled for each instruction set.
 #pragma once
 
@@ -9,18 +9,17 @@
 
 namespace mpsgraph::cpu {
 
-template <class T>
+// Loops for a matrix of one element type.
 struct RowLoops {
   // sums[j] = sum over i of factors[i] * rows[i * stride + j], for i < count and j < n.
-  void (*weighted_sum)(float* sums, const float* factors, const T* rows, int64_t stride, int64_t count, int64_t n);
-  // The sum over i < n of row[i] * x[i].
-  float (*dot)(const T* row, const float* x, int64_t n);
+  void (*weighted_sum)(float* sums, const float* factors, const void* rows, int64_t stride, int64_t count, int64_t n);
+  // sums[r] = sum over i of rows[r * n + i] * x[i], for r < count and i < n. The order of additions is the same for
+  // all rows.
+  void (*dots)(float* sums, const void* rows, const float* x, int64_t count, int64_t n);
 };
 
 struct RowTiles {
-  RowLoops<float> floats;
-  RowLoops<Half> halves;
-  RowLoops<BFloat16> bfloats;
+  RowLoops floats, halves, bfloats, signed_bytes, unsigned_bytes;
 };
 
 MPSGRAPH_VECTOR_TABLE(RowTiles, row_tiles);
