@@ -50,7 +50,7 @@ def mark() -> None:
 def counted(command: list[str | Path], environment: dict[str, str], workload: str) -> int:
     run = subprocess.run(
         [*command, HERE / "arm_instructions.py", "--count", workload],
-        env=os.environ | environment | {"BENCH_THREADS": "1", "MPSGRAPH_NUM_THREADS": "1"},
+        env=os.environ | environment | {"BENCH_THREADS": "1", "OMP_NUM_THREADS": "1"},
         cwd=HERE,
         capture_output=True,
         text=True,

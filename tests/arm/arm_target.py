@@ -160,7 +160,7 @@ class ArmTarget:
             "QEMU_LD_PREFIX": str(self.root),
             "QEMU_CPU": processor,
             "PYTHONPATH": os.pathsep.join(map(str, (self.build / "unpacked", self.site))),
-            "MPSGRAPH_NUM_THREADS": "2",
+            "OMP_NUM_THREADS": "2",
         }
 
     def qemu(self) -> str:

@@ -53,8 +53,6 @@ std::string not_float(const Product& p) {
 std::string not_narrow_float(const Product& p) {
   const DType dtype = p.a.dtype;
   if (!reads_rows_of(p.b.dtype)) return cat("reads no matrix of ", p.b.dtype);
-  if (dtype == DType::bfloat16 && p.b.dtype == dtype && convolution_tiles<BFloat16, float>())
-    return "leaves bfloat16 to the kernels of this processor";
   if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::bfloat16)
     return cat("computes only float32, float16, and bfloat16, not ", dtype);
   return p.is_empty() ? "an operand is empty" : "";
