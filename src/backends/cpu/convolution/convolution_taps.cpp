@@ -20,9 +20,12 @@ const ConvolutionTiles<float, float>* convolution_tiles() {
 
 const ConvolutionTiles<float, float>* narrow_convolution_tiles() {
 #if defined(__x86_64__)
-  if (instruction_set() != "baseline") return &avx2::convolution_tiles();
+  return instruction_set() != "baseline" ? &avx2::convolution_tiles() : nullptr;
+#elif defined(__aarch64__)
+  return &neon::two_vector_tiles();
+#else
+  return nullptr;
 #endif
-  return convolution_tiles<float, float>();
 }
 
 const ConvolutionTiles<float, float>& one_vector_tiles() {

@@ -16,6 +16,13 @@
 
 namespace mpsgraph::cpu {
 
+// The number of vectors in a row of a tile.
+#if defined(__aarch64__)
+constexpr int vectors_of_tile = 4;
+#else
+constexpr int vectors_of_tile = 2;
+#endif
+
 // A run of steps that are contiguous in a panel and in a row, starting `delta` elements after the row's pointer. For
 // 8-bit weights, a step is narrow if, for each column, the magnitudes of the first two weights sum to at most 128, and
 // so do the magnitudes of the last two weights.
@@ -124,7 +131,8 @@ template <>
 const ConvolutionTiles<BFloat16, BFloat16>* convolution_tiles();
 template <>
 const ConvolutionTiles<BFloat16, float>* convolution_tiles();
-// Return the tiles with the fewest columns: those of AVX2, if there are tiles at all.
+// Return the tiles with the fewest columns: on x86 those of AVX2, if there are tiles at all, and on Arm tiles of two
+// vectors.
 const ConvolutionTiles<float, float>* narrow_convolution_tiles();
 // Return tiles for panels of which at most half of the columns are used: one vector. On x86, they have more rows.
 // Only their functions multiply() and pack() may be called. Call this only if there are tiles.
@@ -132,7 +140,8 @@ const ConvolutionTiles<float, float>& one_vector_tiles();
 
 namespace neon {
 const ConvolutionTiles<float, float>& convolution_tiles();
-}
+const ConvolutionTiles<float, float>& two_vector_tiles();
+}  // namespace neon
 namespace neon_bf16 {
 const ConvolutionTiles<BFloat16, BFloat16>& convolution_tiles();
 }

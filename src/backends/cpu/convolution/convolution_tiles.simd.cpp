@@ -19,6 +19,7 @@ const ConvolutionTiles<BFloat16, float>& avx512_bf16_widened::convolution_tiles(
 #else
 const ConvolutionTiles<float, float>& MPSGRAPH_ISA::convolution_tiles() { return MicroKernels<float, float>::tiles; }
 #if defined(__aarch64__)
+const ConvolutionTiles<float, float>& neon::two_vector_tiles() { return MicroKernels<float, float, 2>::tiles; }
 const ConvolutionTiles<BFloat16, float>& neon_widened::convolution_tiles() {
   return neon::MicroKernels<BFloat16, float>::tiles;
 }

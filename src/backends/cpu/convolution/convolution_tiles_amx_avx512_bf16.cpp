@@ -36,8 +36,7 @@ void multiply_in_registers(int count, const F* const* rows, const TileRun* runs,
   alignas(64) float sums[most_rows * columns];
   for (int r = 0; r < count; ++r) Vectors::ask_for_row(out[r], width, epilogue);
   multiply_runs<Pairs>(count, bytes_of(rows), runs, run_count, sizeof(F), bytes_of(panel), bytes_of(sums));
-  for (int r = 0; r < count; ++r)
-    Vectors::finish_row(load(sums + r * columns), load(sums + r * columns + half), out[r], width, epilogue);
+  for (int r = 0; r < count; ++r) Vectors::finish(sums + r * columns, out[r], width, epilogue);
 }
 
 void add_in_registers(int count, const F* const* rows, int64_t steps, const F* panel, float* const* sums) {

@@ -15,7 +15,7 @@ namespace mpsgraph::cpu::MPSGRAPH_ISA {
 namespace {
 
 using Epilogue = TileEpilogue<float>;
-constexpr int W = lanes<float>, columns = 2 * W;
+constexpr int W = lanes<float>, columns = vectors_of_tile * W;
 
 template <const auto& matrix>
 constexpr int rows_of = static_cast<int>(matrix.at.size());
