@@ -365,6 +365,8 @@ PYTHON_LAYERS = [
     ["packages"],
     ["lm"],
     ["coreml", "onnx", "training"],
+    ["onnx.building", "onnx.rebuilding"],  # An import either builds a graph from nodes or rebuilds an exported one.
+    ["onnx.reading"],
     ["interchange"],
     ["distributed", "precision.layer_precision"],  # Measures layers, so it is above them.
     ["_methods", "custom", "data", "model", "nn", "nngraph", "optim", "profiler", "tensor", "transforms"],

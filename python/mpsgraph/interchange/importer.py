@@ -64,6 +64,15 @@ def require_known(format: str, what: str, missing: Sequence[str]) -> None:
         )
 
 
+def refuse_too_large(format: str, nodes: int) -> None:
+    """Raise GraphError if a model expands to more than MOST_NODES nodes."""
+    if nodes > MOST_NODES:
+        raise GraphError(
+            f"[{format}] the model must expand to at most {MOST_NODES} nodes, including functions and loops, but has "
+            "more"
+        )
+
+
 class Importer:
     """Imports a model once, optionally with fixed values or shapes for some inputs.
 
@@ -132,15 +141,7 @@ class Importer:
     def count_node(self) -> None:
         """Count a node, and raise GraphError if the model expands to too many."""
         self._counted += 1
-        self.refuse_too_large(self._counted)
-
-    def refuse_too_large(self, nodes: int) -> None:
-        """Raise GraphError if a model expands to more than MOST_NODES nodes."""
-        if nodes > MOST_NODES:
-            raise GraphError(
-                f"[{self.format}] the model must expand to at most {MOST_NODES} nodes, including functions and loops, "
-                "but has more"
-            )
+        refuse_too_large(self.format, self._counted)
 
     def translate_all(
         self, nodes: Iterable[Node], describe: Callable[[Node], str], translate: Callable[[Node], None]

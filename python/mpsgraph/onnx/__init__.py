@@ -23,15 +23,18 @@ from .._checks import checked
 from ..interchange.custom_operators import Operators, value_of
 from ..interchange.data_dependent import Trainable
 from ..interchange.deferred_build import DeferredModel, built_or_deferred
-from ..interchange.importer import reporting_malformed
+from ..interchange.importer import refuse_too_large, reporting_malformed
 from ..model import Model
 from . import ops  # noqa: F401  enters the operators
+from .building.assumptions import build_assuming
+from .building.functions import Functions
 from .building.importer import NodeImporter
 from .building.node import known_operators
-from .export import export
+from .export import export, written_kinds
 from .reading.files import ModelLike, read_model
-from .reading.functions import Functions
-from .rebuilding.assumptions import build_assuming
+from .reading.importer import FileImporter
+from .rebuilding.importer import GraphImporter
+from .rebuilding.original_graph import description_of
 
 
 @checked
@@ -135,11 +138,16 @@ def _loaded(
     model, tensors = read_model(path)
     with reporting_malformed("onnx", "the model"):
         functions = Functions(model, operators)
+        refuse_too_large("onnx", functions.expanded(model.graph))
     initialisers = {tensor.name for tensor in model.graph.initializer}
     inputs = [info.name for info in model.graph.input if info.name not in initialisers]
     outputs = [info.name for info in model.graph.output]
 
-    def build(values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> NodeImporter:
+    def build(values: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]]) -> FileImporter:
+        # The description replaces the nodes, including those that a user's functions translate.
+        description = None if values or operators else description_of(model)
+        if description is not None:
+            return GraphImporter(description, written_kinds(), model, tensors, trainable, values, shapes).built()
         return build_assuming(
             lambda assumptions: NodeImporter(model, tensors, functions, trainable, values, shapes, assumptions)
         )

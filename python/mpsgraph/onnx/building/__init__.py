@@ -1,1 +1,1 @@
-"""Building of a graph from the nodes of an ONNX model."""
+"""Building of a graph from the nodes of an ONNX model, with or without assumptions about sizes."""

@@ -12,17 +12,15 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from ..._core import DType, Tensor
+from ..._core import Tensor
 from ...errors import GraphError, UnsupportedError
 from ...interchange.data_dependent import Trainable
-from ...interchange.importer import Importer
-from ..export import written_kinds
-from ..reading.files import Tensors, input_type, is_narrow
-from ..reading.functions import Functions
-from ..reading.weights import buffers_of, states_of, weights_in_constants
-from ..rebuilding.original_graph import Rebuilt, constants_in, description_of
+from ..reading.files import Tensors
+from ..reading.importer import FileImporter, Initialiser
+from ..reading.weights import weights_in_constants
+from .functions import Functions
 from .node import Node, TensorSequence, lowered
 
 # The argument is the index of the assumption, counted in node order.
@@ -36,47 +34,12 @@ _SIZES = (11, 17, 29, 41, 53, 67, 79, 97, 109, 127, 139, 157, 173, 191, 199, 223
 _TENSOR, _STRING, _STRINGS = AttributeProto.TENSOR, AttributeProto.STRING, AttributeProto.STRINGS
 
 
-class Initialiser:
-    """A tensor stored in the file, whose elements are read on first use.
-
-    `variable` is the variable created from the tensor, if any.
-    """
-
-    def __init__(
-        self, proto: TensorProto, read: Callable[[TensorProto], tuple[np.ndarray, DType]], fixed: bool = False
-    ) -> None:
-        # A fixed initializer never becomes a variable. Neither do quantized weights.
-        self.proto, self._read, self._fixed = proto, read, fixed
-        self._narrow = is_narrow(proto.data_type)
-        self.name = proto.name
-        self._elements: tuple[np.ndarray, DType] | None = None
-        self.variable: Tensor | None = None
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the tensor always becomes a constant."""
-        return self._fixed or self._narrow
-
-    @fixed.setter
-    def fixed(self, fixed: bool) -> None:
-        self._fixed = fixed
-
-    @property
-    def elements(self) -> tuple[np.ndarray, DType]:
-        """The tensor's elements as an array, and their dtype."""
-        if self._elements is None:
-            self._elements = self._read(self.proto)
-        return self._elements
-
-
 Value: TypeAlias = Tensor | Initialiser | TensorSequence
 Scope: TypeAlias = dict[str, Value]
 
 
-class NodeImporter(Importer):
+class NodeImporter(FileImporter):
     """Imports the nodes of an ONNX model, which are in topological order."""
-
-    format = "onnx"
 
     def __init__(
         self,
@@ -88,64 +51,30 @@ class NodeImporter(Importer):
         shapes: Mapping[str, Sequence[int]] | None = None,
         assumptions: Assumptions = lambda number: None,
     ) -> None:
-        super().__init__(trainable, values, shapes)
-        self._model, self._tensors, self._functions = model, tensors, functions
+        super().__init__(model, tensors, trainable, values, shapes)
+        self._functions = functions
         self._scopes: list[Scope] = []  # The innermost scope is last. A function's scope hides all outer scopes.
         self._first_visible = [0]
         self._references: list[dict[str, Any]] = [{}]  # Attributes of the functions being expanded, innermost last.
         self._opsets: list[Mapping[str, int]] = [functions.opsets]
         self._weights: frozenset[str] = frozenset()
-        self._buffers: frozenset[str] = frozenset()
-        self._states: dict[str, str] = {}
         self._assumptions = assumptions
         self.assumed = 0  # Number of axes assumed to have size 1.
 
     def run(self) -> None:
         """Add the operations of the model to the graph."""
         graph = self._model.graph
-        self.refuse_too_large(self._functions.expanded(graph))
-        scope: Scope = {}
+        scope: Scope = {**self.read_contents()}
         self._scopes.append(scope)
-        self._enter_initialisers(graph, scope)
-        ours = self._model.producer_name == "mpsgraph"
-        # Files exported by mpsgraph store weights as initializers and list buffers and states explicitly.
-        self._weights = frozenset() if ours else weights_in_constants(graph)
-        self._buffers = buffers_of(self._model) if ours else frozenset()
-        self._states = states_of(self._model) if ours else {}
-        # The description replaces the nodes, including those that a user's functions translate.
-        description = None if self._values or self._functions.customized else description_of(self._model)
-        if description is not None:
-            self._rebuild(description)
-            return
+        # Files exported by mpsgraph store weights as initializers.
+        self._weights = frozenset() if self._ours else weights_in_constants(graph)
         for info in graph.input:
             if info.name not in scope:
-                scope[info.name] = self._input(info)
+                scope[info.name] = self.input_of(info)
         self._lower_nodes(graph.node[:])
         for info in graph.output:
             self.outputs[info.name] = self.tensor(info.name)
         self._assign_states()
-
-    def _rebuild(self, description: Mapping[str, Any]) -> None:
-        """Rebuild the graph that the file was exported from, given its description in the file."""
-        infos = {info.name: info for info in self._model.graph.input if info.name not in self._states}
-        stored, constants = self._scopes[-1], constants_in(self._model.graph)
-
-        def placeholder(name: str) -> Tensor:
-            return self._input(infos[name])
-
-        def weight(name: str) -> Tensor:
-            initialiser = stored[name]
-            assert isinstance(initialiser, Initialiser)
-            initialiser.variable = self._variable(initialiser) if self._varies(name) else None
-            return self.tensor(name)
-
-        def elements(name: str) -> tuple[np.ndarray, DType]:
-            return self._tensors.read(constants[name])
-
-        rebuilt = Rebuilt(description, self.graph, placeholder, weight, elements, written_kinds())
-        unused = {name: self._input(info) for name, info in infos.items() if name not in self.inputs}
-        self.inputs = {name: {**self.inputs, **unused}[name] for name in infos}
-        self.outputs = rebuilt.outputs
 
     def _assign_states(self) -> None:
         """Make every run that computes an output also assign new values to the state variables."""
@@ -155,21 +84,6 @@ class NodeImporter(Importer):
         updates = [g.assign(self.tensor(name), self.outputs.pop(after)) for name, after in self._states.items()]
         results = g.control_dependency(updates, lambda: [g.identity(tensor) for tensor in self.outputs.values()])
         self.outputs = dict(zip(self.outputs, results, strict=True))
-
-    def _enter_initialisers(self, graph: GraphProto, scope: Scope) -> None:
-        if graph.sparse_initializer:
-            raise UnsupportedError(
-                f"[onnx] sparse initializers are not supported, got {graph.sparse_initializer[0].values.name!r}"
-            )
-        for proto in graph.initializer[:]:
-            made = Initialiser(proto, self._tensors.read)
-            if made.name in scope:
-                raise GraphError(f"[onnx] initializer names must be unique, got '{made.name}' twice")
-            scope[made.name] = made
-
-    def _input(self, info: ValueInfoProto) -> Tensor:
-        dtype, shape = input_type(info)
-        return self.input(info.name, dtype, shape)
 
     # --- names -----------------------------------------------------------------------------------------------------
 
@@ -187,40 +101,13 @@ class NodeImporter(Importer):
         constant first.
         """
         value = self._single(name)
-        return value if isinstance(value, Tensor) else self._materialise(value, trainable)
+        return value if isinstance(value, Tensor) else self.tensor_of(value, trainable)
 
     def _single(self, name: str) -> Tensor | Initialiser:
         value = self.lookup(name)
         if isinstance(value, TensorSequence):
             raise UnsupportedError(f"'{name}' must be a tensor here, got a sequence of tensors")
         return value
-
-    def _materialise(self, initialiser: Initialiser, trainable: bool) -> Tensor:
-        if initialiser.variable is not None:
-            return initialiser.variable
-        array, dtype = initialiser.elements
-        name = initialiser.name
-        weight = dtype.is_float and array.ndim > 0 and not initialiser.fixed
-        if (weight and self._varies(name)) or name in self._states:
-            initialiser.variable = self._variable(initialiser, trainable)
-            return initialiser.variable
-        return self.constant_of(initialiser, lambda: self._constant(initialiser))
-
-    def _constant(self, initialiser: Initialiser) -> Tensor:
-        array, dtype = initialiser.elements
-        tensor = self.graph.constant(array, dtype=dtype, name=initialiser.name or None)
-        self._known.enter(tensor, array)
-        return tensor
-
-    def _varies(self, name: str) -> bool:
-        """Return whether the initializer with a name becomes a variable rather than a constant."""
-        return name in self._states or self._trains(name)
-
-    def _variable(self, initialiser: Initialiser, trainable: bool = True) -> Tensor:
-        (array, dtype), name = initialiser.elements, initialiser.name
-        variable = self.graph.variable(array, dtype, name or None, trainable and name not in self._buffers)
-        self.parameters[name] = variable
-        return variable
 
     # --- evaluation while the graph is being built -------------------------------------------------------------------
 
@@ -372,7 +259,7 @@ class NodeImporter(Importer):
             raise GraphError(f"the subgraph takes {len(graph.input)} inputs, got {len(inputs)}")
         scope: Scope = {info.name: x for info, x in zip(graph.input, inputs, strict=True)}
         with self._scope(scope):
-            self._enter_initialisers(graph, scope)
+            scope.update(self.initialisers(graph, scope))
             self._lower_nodes(graph.node[:])
             return [self.tensor(info.name) for info in graph.output]
 

@@ -1,1 +1,1 @@
-"""Reading of ONNX files: models, stored tensors, the operators of the standard, and the functions of a model."""
+"""Reading of ONNX files: models, stored tensors, and the operators of the standard."""

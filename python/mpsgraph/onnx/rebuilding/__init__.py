@@ -1,1 +1,1 @@
-"""Rebuilding of a graph: as exported, from its description in the file, and under assumptions about sizes."""
+"""Rebuilding of the graph that mpsgraph exported, from its description in the file."""

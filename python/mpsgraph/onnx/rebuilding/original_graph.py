@@ -12,22 +12,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto
 
 from ..._core import Block, DType, Operation, Tensor
-from ..._dtypes import as_dtype, constant_data
-from ...errors import GraphError
-from ...graph import Graph
 from ..reading.files import type_of
 
 KEY = "mpsgraph.graph"
 _VERSION = 1
-_UNKNOWN_RANK = "?"
-_STORED = ("placeholder", "constant", "variable", "read", "assign")
+UNKNOWN_RANK = "?"
 
 
 def described(
@@ -132,7 +128,7 @@ def _encoded(value: Any) -> Any:
 
 def _type(pair: tuple[DType, tuple[int, ...] | None]) -> list[Any]:
     dtype, shape = pair
-    return [str(dtype), _UNKNOWN_RANK if shape is None else list(shape)]
+    return [str(dtype), UNKNOWN_RANK if shape is None else list(shape)]
 
 
 def constants_in(graph: GraphProto) -> dict[str, TensorProto]:
@@ -174,97 +170,3 @@ def description_of(model: ModelProto) -> dict[str, Any] | None:
         return contents if contents["digest"] == _digest(model.graph, weights) else None
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-
-
-class Rebuilt:
-    """Rebuilds the operations of a description in a graph.
-
-    Args:
-        contents: The description, from `description_of`.
-        graph: The graph to build in.
-        placeholder: Function that creates the placeholder for an input name.
-        weight: Function that creates the variable or constant for an initializer name.
-        elements: Function that returns the array and dtype of a constant stored in the file.
-        kinds: Operation kinds that may be created.
-
-    Raises:
-        GraphError: If the description contains an unknown kind of operation.
-    """
-
-    def __init__(
-        self,
-        contents: Mapping[str, Any],
-        graph: Graph,
-        placeholder: Callable[[str], Tensor],
-        weight: Callable[[str], Tensor],
-        elements: Callable[[str], tuple[np.ndarray, DType]],
-        kinds: Container[str],
-    ) -> None:
-        self.graph, self._placeholder, self._weight, self._elements = graph, placeholder, weight, elements
-        self._kinds = kinds
-        self._tensors: list[Tensor] = []
-        self._operations: list[Operation] = []
-        for entry in contents["operations"]:
-            self._make(entry)
-        updates = [self._operations[number] for number in contents["updates"]]
-        results = [self._tensors[number] for number in contents["outputs"].values()]
-        if updates:
-            results = graph.control_dependency(updates, lambda: [graph.identity(tensor) for tensor in results])
-        self.outputs = dict(zip(contents["outputs"], results, strict=True))
-
-    def _make(self, entry: Mapping[str, Any]) -> None:
-        kind, name = entry["kind"], entry["name"]
-        if kind not in self._kinds and kind not in _STORED:
-            raise GraphError(f"[onnx] metadata property '{KEY}' contains unknown operation kind '{kind}'")
-        after = [self._operations[number] for number in entry.get("after", ())]
-        if after:
-            self.graph.begin_control_dependencies(after)
-        try:
-            operation = self._made(kind, name, entry)
-        finally:
-            if after:
-                self.graph.end_control_dependencies()
-        self._operations.append(operation)
-        self._tensors += operation.outputs
-
-    def _made(self, kind: str, name: str, entry: Mapping[str, Any]) -> Operation:
-        if kind == "placeholder":
-            return self._placeholder(entry["file"]).operation
-        self.graph.set_location(f"{kind} '{name}'")
-        if kind == "read" and self._tensors[entry["inputs"][0]].operation.kind == "constant":
-            weight: Operation = self._tensors[entry["inputs"][0]].operation
-            return weight  # A weight excluded from training is a constant, so no read operation is needed.
-        if kind == "variable" and "file" in entry:
-            return self._weight(entry["file"]).operation
-        if kind in ("constant", "variable"):
-            array, dtype = self._elements(entry["file"]) if "file" in entry else _value_here(entry)
-            return self.graph.create(kind, [], {"value": constant_data(array, None, dtype)}, name)
-        inputs = [self._tensors[number] for number in entry.get("inputs", ())]
-        blocks = [self._block(block) for block in entry.get("blocks", ())]
-        attributes = {key: _decoded(value) for key, value in entry["attributes"].items()}
-        return self.graph.create(kind, inputs, attributes, name, blocks)
-
-    def _block(self, entry: Mapping[str, Any]) -> Block:
-        types = [(as_dtype(d), None if shape == _UNKNOWN_RANK else tuple(shape)) for d, shape in entry["arguments"]]
-        block = self.graph.begin_block(types)
-        try:
-            self._tensors += block.arguments
-            for inner in entry["operations"]:
-                self._make(inner)
-            return self.graph.finish_block(block, [self._tensors[number] for number in entry["results"]])
-        except BaseException:
-            self.graph.abandon_block(block)
-            raise
-
-
-def _value_here(entry: Mapping[str, Any]) -> tuple[np.ndarray, DType]:
-    dtype, shape = as_dtype(entry["type"][0]), entry["type"][1]
-    storage = np.dtype(np.uint16) if str(dtype) == "bfloat16" else dtype.numpy
-    flat = np.frombuffer(base64.b64decode(entry["value"]), np.dtype(storage).newbyteorder("<"))
-    return flat.reshape(shape).astype(storage), dtype
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return as_dtype(value["dtype"])
-    return [_decoded(one) for one in value] if isinstance(value, list) else value

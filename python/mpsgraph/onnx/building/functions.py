@@ -1,8 +1,8 @@
 """Lookup of a model's operators. An operator has a translation function or a body of simpler nodes.
 
-The version of an operator is determined from our own table of the standard (_standard.py), not from the installed onnx
-package. Before an import, a survey of the whole model reports all unsupported operators, unsupported element types, and
-unknown attributes at once.
+The version of an operator is determined from our own table of the standard (reading/standard.txt), not from the
+installed onnx package. Before an import, a survey of the whole model reports all unsupported operators, unsupported
+element types, and unknown attributes at once.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 from ..._limits import count_input
 from ...errors import GraphError, UnsupportedError
 from ...interchange.custom_operators import Operators
-from ..building.custom_operators import translation
-from ..building.node import OF_RUNTIME, Function, operator
-from .files import is_known, is_readable, type_name
-from .standard import newest_opset, standard_operator
+from ..reading.files import is_known, is_readable, type_name
+from ..reading.standard import newest_opset, standard_operator
+from .custom_operators import translation
+from .node import OF_RUNTIME, Function, operator
 
 Opsets = Mapping[str, int]
 _STRINGS = "tensors of string"
@@ -72,11 +72,6 @@ class Functions:
         if key not in self._found:
             self._found[key] = self._make(*key)
         return self._found[key]
-
-    @property
-    def customized(self) -> bool:
-        """Whether a user's functions translate some operators."""
-        return bool(self._operators)
 
     def _make(self, domain: str, name: str, overload: str, opset: int) -> Found | None:
         keys = f"{domain or 'ai.onnx'}::{name}", f"{domain}::{name}", name

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...errors import Error, ShapeError
 from ...interchange.data_dependent import DataDependent
 from ...interchange.importer import InNode
-from ..building.importer import Assumptions, NodeImporter
+from .importer import Assumptions, NodeImporter
 
 
 def build_assuming(importer: Callable[[Assumptions], NodeImporter]) -> NodeImporter:
