@@ -6,7 +6,9 @@ import threading
 
 import mpsgraph as mg
 import pytest
-from mpsgraph.nn.module import observed_calls, own_parameters, settings_of, unbuilt_copy
+from mpsgraph.nn.module import unbuilt_copy
+from mpsgraph.nn.observation import observed_calls
+from mpsgraph.nn.parts import own_parameters, settings_of
 
 
 @pytest.mark.parametrize(

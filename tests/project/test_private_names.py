@@ -13,17 +13,6 @@ ROOT = Path(__file__).resolve().parents[2] / "python" / "mpsgraph"
 MODULES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
 OWN = ("self", "cls")
 
-ALLOWED = {
-    "_graph": ("nn/moving.py", "nn/module.py imports it, so it cannot import functions from there"),
-    "_computed": ("nn/attributes.py", "nn/module.py imports it, so it cannot import functions from there"),
-    **dict.fromkeys(
-        ("_tensor_attributes", "_noted", "_operation", "_shape_operand"),
-        ("ops/schema.py", "creates methods of Graph, whose first parameter is the graph"),
-    ),
-    "_run_on_arrays": ("nn/eager.py", "installs itself in nn/module.py, which it imports"),
-}
-"""Private attributes that another module uses, with this module and the reason."""
-
 
 def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name != "_"
@@ -73,10 +62,5 @@ def test_use_of_a_private_attribute_is_found():
 @pytest.mark.parametrize("name", MODULES)
 def test_module_uses_no_private_attributes_of_other_modules(name: str):
     uses = foreign_uses(MODULES[name], DEFINED[name])
-    bad = [f"line {line}: {attribute}" for line, attribute in uses if ALLOWED.get(attribute, ("",))[0] != name]
+    bad = [f"line {line}: {attribute}" for line, attribute in uses]
     assert not bad, "use a public method, or a function of the module that defines the attribute"
-
-
-def test_exceptions_are_used():
-    for attribute, (name, _) in ALLOWED.items():
-        assert attribute in {used for _, used in foreign_uses(MODULES[name], DEFINED[name])}, f"remove {attribute}"

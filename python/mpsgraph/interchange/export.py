@@ -19,7 +19,8 @@ from .._dtypes import as_dtype
 from ..errors import GraphError, UnsupportedError
 from ..graph import Graph
 from ..model import Model, model_of
-from ..nn.module import Module, is_built, mode_of, unbuilt_copy
+from ..nn.module import Module, mode_of, unbuilt_copy
+from ..nn.parts import is_built
 from ..nngraph import NNGraph
 from ..nngraph.graph import core_of
 

@@ -15,7 +15,8 @@ from .._dtypes import DTypeLike
 from .._tracking import touch
 from ..errors import GraphError, UnsupportedError
 from ..nn.adapters import DEFAULT, Adapted, FullCopies, LoRA, is_projection
-from ..nn.module import Module, name_children
+from ..nn.module import Module
+from ..nn.parts import name_children
 from ..nn.quantized import QuantizedEmbedding, QuantizedLinear
 
 Targets = str | Sequence[str]

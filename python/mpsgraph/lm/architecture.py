@@ -14,7 +14,7 @@ from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError
 from ..nn.activations import gelu, silu
-from ..nn.module import graph_of
+from ..nn.parts import graph_of
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": silu,

@@ -7,8 +7,9 @@ from ..nn.attention import MultiheadAttention
 from ..nn.initialisers import Initialiser, zeros
 from ..nn.key_value_cache import KeyValueCache
 from ..nn.layers import Dropout, Identity, Linear, shape_of_sizes, size_in_run, size_of
-from ..nn.module import Module, graph_of
+from ..nn.module import Module
 from ..nn.normalization import LayerNorm, RMSNorm
+from ..nn.parts import graph_of
 from ..nn.rotary import RotaryPositions
 from .architecture import Architecture
 

@@ -15,7 +15,8 @@ from ..nn.embedding import Embedding
 from ..nn.initialisers import Initialiser, Normal, zeros
 from ..nn.key_value_cache import KeyValueCache
 from ..nn.layers import Dropout, Linear, size_in_run
-from ..nn.module import Module, graph_of
+from ..nn.module import Module
+from ..nn.parts import graph_of
 from ..nn.positions import places_from
 from ..nn.quantized import QuantizedEmbedding
 from .architecture import Architecture

@@ -20,7 +20,8 @@ from .._core import Tensor, int32
 from ..errors import GraphError, ShapeError
 from ..nn.adapters import Adapted
 from ..nn.key_value_cache import KeyValueCache
-from ..nn.module import all_variables, graph_of, mode_of
+from ..nn.module import mode_of
+from ..nn.parts import all_variables, graph_of
 from .decoder import Caches, Decoder, LanguageModel
 from .sampling import Sampler
 

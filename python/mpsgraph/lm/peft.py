@@ -20,8 +20,9 @@ from .._core import Tensor
 from ..errors import CheckpointError, GraphError, UnsupportedError
 from ..nn.adapters import DEFAULT, Adapted, FullCopies, LoRA, LowRank, is_projection, projection_sizes
 from ..nn.embedding import Embedding
-from ..nn.module import Module, all_variables, graph_of, is_built, name_children, own_variables
+from ..nn.module import Module
 from ..nn.normalization import LayerNorm, RMSNorm
+from ..nn.parts import all_variables, graph_of, is_built, name_children, own_variables
 from ..nn.quantized import QuantizedEmbedding, QuantizedLinear
 from ..nn.state import Value, bits_of, slot_of, value_of, wide_of
 from ..nn.weights.files import read_values

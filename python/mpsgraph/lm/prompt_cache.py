@@ -13,7 +13,7 @@ import numpy as np
 
 from .._checks import Size, checked
 from ..errors import CheckpointError, GraphError, ShapeError
-from ..nn.module import all_variables, graph_of
+from ..nn.parts import all_variables, graph_of
 from ..nn.state import value_of
 from ..nn.weights.files import read_values
 from .decoder import Decoder, LanguageModel

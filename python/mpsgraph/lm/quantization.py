@@ -20,7 +20,8 @@ from ..graph import Graph
 from ..nn.embedding import Embedding
 from ..nn.initialisers import zeros
 from ..nn.layers import Linear
-from ..nn.module import Module, all_variables, graph_of, is_built
+from ..nn.module import Module
+from ..nn.parts import all_variables, graph_of, is_built
 from ..nn.quantized import QuantizedEmbedding, QuantizedLinear, check_format, quantized, quantized_like
 from ..nn.state import value_of, wide_of
 from .blocks import Experts

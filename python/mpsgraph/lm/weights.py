@@ -19,7 +19,8 @@ from .._core import DType, Tensor, bfloat16
 from .._display import shown
 from .._dtypes import as_dtype
 from ..errors import CheckpointError, DTypeError
-from ..nn.module import Module, all_variables, graph_of
+from ..nn.module import Module
+from ..nn.parts import all_variables, graph_of
 from ..nn.state import Float8, Value, bits_of, value_of, wide_of
 
 Arrays = list[np.ndarray]

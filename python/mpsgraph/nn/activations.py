@@ -16,7 +16,8 @@ from ..errors import GraphError
 from ..precision.mixed_precision import rounded_once
 from .initialisers import Constant
 from .layers import along_channels, channel_axis, size_of
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 
 def _zero(x: Tensor) -> Tensor:

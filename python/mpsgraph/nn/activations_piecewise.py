@@ -9,7 +9,8 @@ from .._checks import checked
 from .._core import Tensor
 from ..errors import GraphError
 from ..precision.mixed_precision import rounded_once
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 
 @checked

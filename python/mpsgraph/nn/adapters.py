@@ -22,7 +22,8 @@ from ..errors import GraphError, UnsupportedError
 from ..precision.mixed_precision import autocast_dtype
 from .initialisers import Initialiser, Uniform, zeros
 from .layers import Dropout, Linear, size_of
-from .module import Module, built_graph, graph_of, is_built, name_children, own_variables
+from .module import Module
+from .parts import built_graph, graph_of, is_built, name_children, own_variables
 from .quantized import QuantizedLinear, unpack
 from .state import bits_of, value_of, wide_of
 

@@ -19,7 +19,8 @@ from .initialisers import Initialiser, Normal
 from .key_value_cache import KeyValueCache
 from .layers import Dropout, Linear, shape_of_sizes, size_in_run, size_of
 from .masks import mask_of
-from .module import Module, graph_of, is_built
+from .module import Module
+from .parts import graph_of, is_built
 from .positions import AttentionPositions, distances, places_from
 
 

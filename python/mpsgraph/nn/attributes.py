@@ -26,6 +26,13 @@ ALIASES = {"strides": "stride", "dilations": "dilation", "epsilon": "eps", "padd
 _ABSENT = object()
 
 
+class AssignedAttributes:
+    """Base class of modules, whose attributes a program may assign after the construction."""
+
+    _computed: frozenset[str] = frozenset()
+    """Names of attributes that the constructor computes from its arguments, and that cannot be assigned."""
+
+
 class _Constructions(threading.local):
     """The layers that a thread is constructing."""
 

@@ -18,7 +18,8 @@ from .._display import shown
 from ..errors import DTypeError, GraphError, ShapeError
 from ..ops._family import ints
 from .layers import shape_of_sizes, size_in_run
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 _LAYOUTS = ("NHWC", "NCHW")
 

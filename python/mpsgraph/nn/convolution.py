@@ -18,7 +18,8 @@ from ..ops._padding import Padding
 from .arguments import either, padding_of, require_kernel_size
 from .initialisers import GlorotUniform, Initialiser, zeros
 from .layers import along_channels, shape_of_sizes, size_in_run, size_of
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 

@@ -15,7 +15,7 @@ from ..ops._padding import Padding, explicit_padding
 from .convolution import _Convolution, row_padding, with_row_axis, without_row_axis
 from .initialisers import Initialiser, zeros
 from .layers import shape_of_sizes, size_in_run
-from .module import graph_of
+from .parts import graph_of
 
 
 class ConvTranspose2d(_Convolution):

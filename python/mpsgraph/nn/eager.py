@@ -19,8 +19,9 @@ from .._tracking import Snapshot, changes
 from ..errors import DTypeError, GraphError
 from ..graph import Graph, device_with_values
 from ..random import next_seed
-from .module import Module, built_graph, mode_of
+from .module import Module, mode_of, run_on_arrays_with
 from .moving import graph_of_parts, move
+from .parts import built_graph
 
 _MANY = 64
 """Number of shapes for which a module is built before a warning; the operations of each stay in its graph."""
@@ -192,4 +193,4 @@ def _is_wide(module: Module) -> bool:
     return any(variable.dtype == float64 for variable in module.parameters())
 
 
-Module._run_on_arrays = staticmethod(run)  # module.py cannot import this file, which imports it.
+run_on_arrays_with(run)

@@ -10,7 +10,8 @@ from ..errors import DTypeError, GraphError, ShapeError
 from .arguments import either
 from .initialisers import Initialiser, Normal
 from .masks import set_mask
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 
 class Embedding(Module):

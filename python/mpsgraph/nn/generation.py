@@ -19,7 +19,8 @@ from ..errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from ..graph import Graph
 from .key_value_cache import KeyValueCache
 from .layers import shape_of_sizes, size_in_run
-from .module import Module, graph_of, unbuilt_copy
+from .module import Module, unbuilt_copy
+from .parts import graph_of
 
 Prompt = np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 # Temperature below which the likeliest token is selected, because exponentials of logits / temperature may overflow.

@@ -15,7 +15,8 @@ from .._checks import Size, checked
 from .._core import Operation, Tensor, int32
 from ..errors import GraphError, ShapeError
 from .layers import shape_of_sizes, size_in_run
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 from .positions import places_from
 
 

@@ -15,7 +15,8 @@ from .._display import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
 from .initialisers import GlorotUniform, Initialiser, zeros
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 CHANNELS_LAST, CHANNELS_FIRST = ("NWC", "NHWC", "NDHWC"), ("NCW", "NCHW", "NCDHW")
 

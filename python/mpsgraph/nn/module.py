@@ -4,24 +4,20 @@ Calling a module with a tensor adds its operations to the tensor's graph. The fi
 creates its variables in that graph; later calls, in training or inference mode, reuse them. One graph therefore holds
 both the training and the inference form of a model.
 
-Functions for code that works on whole models accompany the class: `mode_of` sets the mode temporarily, `observed_calls`
-reports calls, and `unbuilt_copy` copies a model for use in another graph. They are functions rather than methods so
-that they do not take names away from subclasses.
+Functions for code that works on whole models accompany the class: `unbuilt_copy` copies a model for use in another
+graph, `mode_of` sets the mode temporarily, those of observation.py report calls, and those of parts.py answer questions
+about the parts of a model. They are functions rather than methods so that they do not take names away from subclasses.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from html import escape
 from typing import Any, ClassVar, TypeVar, overload
-
-import numpy as np
 
 from .._checks import check_methods, checked, is_int
 from .._core import DType, Tensor, bfloat16, float16, float32
@@ -32,25 +28,30 @@ from ..errors import GraphError, ShapeError
 from ..graph import Graph, variables_outputs_first
 from ..ops._family import ints
 from ..precision.mixed_precision import autocast_dtype, layer_scope
-from .attributes import assignments, names_in, noting_construction
+from .attributes import AssignedAttributes, assignments, names_in, noting_construction
 from .initialisers import Initialiser, first_value
 from .masks import pass_mask
 from .moving import move
+from .observation import Call, collect_loss, forward_observed, observed_calls
+from .parts import Part, all_variables, graph_of, is_built, name_children
 from .pickling import written, written_graph, written_variable
-from .state import IncompatibleKeys, copied, fitting, slot_of
 from .summary import Summary, summarize
 
 Self = TypeVar("Self", bound="Module")
+_DEEPEST = 8  # A container may contain itself.
 _LAYERS = __name__.rsplit(".", 1)[0] + "."
 
 
-def graph_of(x: Tensor) -> Graph:
-    """Return the graph that a tensor belongs to."""
-    return x.graph  # type: ignore[return-value]
+_on_arrays: list[Callable[[Module, tuple[Any, ...], Mapping[str, Any]], Any]] = []
+
+
+def run_on_arrays_with(run: Callable[[Module, tuple[Any, ...], Mapping[str, Any]], Any]) -> None:
+    """Set the function that calls modules with arrays. eager.py, which imports this file, provides it."""
+    _on_arrays[:] = [run]
 
 
 @checked
-class Module(Tracked, ShowsArguments):
+class Module(Part, AssignedAttributes, Tracked, ShowsArguments):
     """Base class of layers and models.
 
     Subclasses define `forward`, and `build` if they have variables. Assign child modules to attributes, directly or in
@@ -95,20 +96,11 @@ class Module(Tracked, ShowsArguments):
     """Precision for matrix products and convolutions, such as "float32"; None inherits the enclosing module's."""
     passes_mask = False
     """Whether the output keeps the time steps of the first input, and with them its mask (see nn.masks)."""
-    frozen: bool = False
-    """Whether trainers leave the parameters of this module and its descendants unchanged."""
     checkpointed: bool = False
     """Whether the backward pass computes the activations of this module again; see nn.checkpoint."""
     _unwatched = frozenset(("_graph", "_path", "_waiting", "_parameters", "_buffers", "batches_tracked"))
-    _computed: frozenset[str] = frozenset()
-    """Names of attributes that the constructor computes from its arguments, and that cannot be assigned."""
-    _graph: Graph | None = None
-    _path = ""
     _input_size: ClassVar[int | None] = None
     """Position of the input size in PyTorch's constructor, for messages; None without one."""
-    _waiting: Callable[[Module], object] | None = None
-    _run_on_arrays: ClassVar[Callable[..., Any]]
-    """Function that calls a module with arrays, in eager.py."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         changed = assignments(self, name, value) if type(self).__module__.startswith(_LAYERS) else {name: value}
@@ -149,16 +141,6 @@ class Module(Tracked, ShowsArguments):
         rest = [each for i, each in enumerate(given[: taken + 1]) if i != cls._input_size]
         right = ", ".join(map(shown, rest))
         return f"the sizes of inputs are inferred from the first call, so write {cls.__name__}({right})"
-
-    def build(self, x: Tensor) -> None:
-        """Create the variables of the module.
-
-        Called once, before the first `forward`. Subclasses override it to call `add_parameter` and `add_buffer`; the
-        default creates nothing.
-
-        Args:
-            x: First input of the first call, from which sizes are inferred.
-        """
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the output of the module for an input. Subclasses must override this method.
@@ -203,12 +185,11 @@ class Module(Tracked, ShowsArguments):
         """
         first = x if isinstance(x, Tensor) else _first_tensor(x)
         if first is None:
-            return self._run_on_arrays(self, (x, *more), options)
+            return _on_arrays[0](self, (x, *more), options)
         with layer_scope(self.precision), building():
             self.ensure_built(first)
             with recomputed(graph_of(first)) if self.checkpointed else nullcontext():
-                observed = _observers.open
-                result = _told(self, x, more, options) if observed else self.forward(x, *more, **options)
+                result = forward_observed(self, graph_of(first), (x, *more), options)
             if self.passes_mask:
                 pass_mask(first, result)
         if self._waiting is not None:
@@ -352,131 +333,7 @@ class Module(Tracked, ShowsArguments):
         for name, child in self.children():
             yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
 
-    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Iterate over the trainable variables with their dotted paths.
-
-        Returns:
-            An iterator over (path, variable) pairs. A shared variable appears once, under its first path.
-
-        Raises:
-            GraphError: If the module has not been called yet and so has no variables.
-        """
-        return self._named("_parameters")
-
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """Iterate over the variables that are not trained, with their dotted paths.
-
-        Returns:
-            An iterator over (path, variable) pairs. A shared variable appears once, under its first path.
-
-        Raises:
-            GraphError: If the module has not been called yet and so has no variables.
-        """
-        return self._named("_buffers")
-
-    def parameters(self) -> list[Tensor]:
-        """Return the trainable variables of this module and its descendants.
-
-        Raises:
-            GraphError: If the module has not been called yet and so has no variables.
-        """
-        return [variable for _, variable in self.named_parameters()]
-
-    def buffers(self) -> list[Tensor]:
-        """Return the variables of this module and its descendants that are not trained.
-
-        Raises:
-            GraphError: If the module has not been called yet and so has no variables.
-        """
-        return [variable for _, variable in self.named_buffers()]
-
-    def _named(self, where: str) -> Iterator[tuple[str, Tensor]]:
-        """Yield each variable once, with the first path that leads to it.
-
-        Variables that modules hold in attributes without `add_parameter` or `add_buffer` follow those that were added.
-        """
-        modules = list(self.named_modules())
-        if not any(module._graph is not None for _, module in modules):
-            self._require_built()
-        seen: set[Tensor] = set()
-        for path, module in modules:
-            for name, variable in vars(module).get(where, {}).items():
-                if variable not in seen:
-                    seen.add(variable)
-                    yield (f"{path}.{name}" if path else name), variable
-        for path, _, variable, trainable in _held_variables(modules):
-            if trainable == (where == "_parameters") and variable not in seen:
-                seen.add(variable)
-                yield path, variable
-
-    def _require_built(self) -> Graph:
-        graph = self._graph or next((m._graph for _, m in self.named_modules() if m._graph is not None), None)
-        if graph is None:
-            raise GraphError(f"{type(self).__name__} has no variables yet: call it with a tensor first")
-        return graph
-
-    def _wholly_built(self) -> bool:
-        """Return whether all layers with variables are built, as those of a slice of a built Sequential are."""
-        modules = [module for _, module in self.named_modules()]
-        own = [module for module in modules if type(module).build is not Module.build]
-        return bool(own) and all(module._graph is not None for module in own)
-
-    # --- freezing and added losses ------------------------------------------------------------------------------------
-
-    def freeze(self: Self) -> Self:
-        """Exclude the parameters of this module and its descendants from training.
-
-        Takes effect at the next step of a trainer; optimizer state is kept for `unfreeze`. Batch normalization still
-        updates its moving averages in training mode unless `eval` is called on the module as well. Corresponds to
-        PyTorch's requires_grad_(False).
-
-        Returns:
-            The module itself.
-
-        Example:
-            >>> model = mg.nn.Sequential(mg.nn.Linear(4), mg.nn.Linear(2))
-            >>> _ = model[0].freeze(), model(mg.Graph().placeholder((-1, 3)))
-            >>> [path for path, _ in model.named_trainable_parameters()]
-            ['1.weight', '1.bias']
-        """
-        return self.requires_grad_(False)
-
-    def unfreeze(self: Self) -> Self:
-        """Include the parameters of this module and its descendants in training again.
-
-        Returns:
-            The module itself.
-        """
-        return self.requires_grad_(True)
-
-    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
-        """Freeze or unfreeze the module, under PyTorch's name.
-
-        Args:
-            requires_grad: Whether the parameters train. Defaults to True.
-
-        Returns:
-            The module itself.
-        """
-        for _, module in self.named_modules():
-            module.frozen = not requires_grad
-        return self
-
-    def named_trainable_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Iterate over the parameters that are not frozen, with their dotted paths.
-
-        A parameter of a module used in several positions is frozen in all of them if the module is frozen.
-
-        Returns:
-            An iterator over (path, variable) pairs.
-
-        Raises:
-            GraphError: If the module has not been called yet and so has no variables.
-        """
-        modules = list(self.named_modules())
-        frozen = {variable for _, m in modules if m.frozen for variable in own_parameters(m).values()}
-        frozen |= {variable for _, m, variable, _ in _held_variables(modules) if m.frozen}
-        return ((path, variable) for path, variable in self.named_parameters() if variable not in frozen)
+    # --- added losses ------------------------------------------------------------------------------------------------
 
     def add_loss(self, loss: Tensor) -> None:
         """Add a term to the loss that a trainer minimizes, such as a weight or activity regularizer.
@@ -490,7 +347,7 @@ class Module(Tracked, ShowsArguments):
             ShapeError: If loss does not have exactly one element.
 
         Example:
-            >>> from mpsgraph.nn.module import added_losses
+            >>> from mpsgraph.nn.observation import added_losses
             >>> class Sparse(mg.nn.Module):
             ...     def forward(self, x):
             ...         self.add_loss(1e-2 * mg.nn.losses.mean_of_all(abs(x)))
@@ -504,69 +361,7 @@ class Module(Tracked, ShowsArguments):
             raise ShapeError(
                 f"{type(self).__name__}.add_loss: loss must have exactly one element, got shape {loss.shape}"
             )
-        for terms in _losses.open:
-            terms.append(loss)
-
-    # --- values -------------------------------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Return copies of the values of all parameters and buffers.
-
-        Returns:
-            A dict of arrays, keyed by dotted path.
-
-        Raises:
-            GraphError: If the module has not been called yet and so has no variables.
-        """
-        self._require_built()
-        variables = dict(self._variables())
-        values: dict[Tensor, np.ndarray] = {}
-        for graph, own in _by_graph(variables.values()).items():
-            values |= dict(zip(own, graph.variable_values(own), strict=True))
-        return {path: values[variable] for path, variable in variables.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys | None:
-        """Set the values of parameters and buffers. If any part of the state does not match, nothing changes.
-
-        A module that has not been called yet keeps copies of the values and loads them at the end of its first call,
-        which then raises the errors below. To load PyTorch's names and layouts, use `mpsgraph.nn.load_torch`; to load a
-        file, use `load_safetensors`.
-
-        Args:
-            state: Dict of arrays, keyed by dotted path, as returned by `state_dict`.
-            strict: Whether the names in state must match the module's exactly. Defaults to True.
-
-        Returns:
-            The missing and the unexpected names, both empty if strict. None if the module has not been called yet.
-
-        Raises:
-            GraphError: If strict and names are missing or unexpected; the message lists all of them.
-            ShapeError: If shapes differ; the message lists all of them.
-            DTypeError: If element types differ; the message lists all of them.
-
-        Example:
-            >>> layer = mg.nn.Linear(2)
-            >>> layer.load_state_dict({"weight": np.eye(2, dtype=np.float32), "bias": np.float32([0, 1])})
-            >>> g = mg.Graph()
-            >>> g.run({}, layer(g.constant([[3.0, 5.0]]))).tolist()
-            [[3.0, 6.0]]
-            >>> layer.load_state_dict({"bias": np.float32([0, 2]), "scale": np.float32([1])}, strict=False)
-            IncompatibleKeys(missing_keys=['weight'], unexpected_keys=['scale'])
-        """
-        if self._graph is None and not self._wholly_built():
-            self._waiting = partial(take_state, copied(state), strict=strict, cast=False)
-            return None
-        return take_state(state, self, strict=strict, cast=False)
-
-    def load_waiting(self) -> None:
-        """Load the values passed to `load_state_dict` before the variables existed. Called at the end of each call."""
-        take, self._waiting = self._waiting, None
-        if take is not None:
-            take(self)
-
-    def _variables(self) -> Iterator[tuple[str, Tensor]]:
-        yield from self.named_parameters()
-        yield from self.named_buffers()
+        collect_loss(loss)
 
     # --- mode ---------------------------------------------------------------------------------------------------------
 
@@ -649,8 +444,10 @@ class Module(Tracked, ShowsArguments):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickle and copy.deepcopy, from which a built module is restored in a new graph."""
         state: dict[str, Any] = {} if self._graph is None else {"_graph": written_graph(self._graph)}
-        if any(module._graph is not None for _, module in self.named_modules()):
-            for _, variable in self._variables():  # also those of descendants, so that all values are read together
+        if any(is_built(module) for _, module in self.named_modules()):
+            for variable in all_variables(
+                self
+            ).values():  # also those of descendants, so that all values are read together
                 written_variable(variable)
         return state | {name: written(value) for name, value in vars(self).items() if name != "_graph"}
 
@@ -742,126 +539,6 @@ def _first_tensor(value: Any) -> Tensor | None:
     return next((found for item in items if (found := _first_tensor(item)) is not None), None)
 
 
-# --- observing calls --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Call:
-    """Record of one call of a module: its arguments, its result, and the operations that it added to the graph."""
-
-    module: Module
-    arguments: tuple[tuple[Any, ...], dict[str, Any]]  # Positional and keyword arguments.
-    result: Any
-    operations: range
-    """Ids of the added operations.
-
-    The module's own variables are excluded; those of parts first called in this call are included.
-    """
-
-
-class _Losses(threading.local):
-    """Per-thread stack of the lists in which `added_losses` blocks collect losses."""
-
-    def __init__(self) -> None:
-        self.open: list[list[Tensor]] = []
-
-
-_losses = _Losses()
-
-
-@contextmanager
-def added_losses() -> Iterator[list[Tensor]]:
-    """Collect the losses that modules add with `add_loss` in this thread within a `with` block.
-
-    Yields:
-        A list to which each added loss is appended.
-    """
-    terms: list[Tensor] = []
-    _losses.open.append(terms)
-    try:
-        yield terms
-    finally:
-        _losses.open = [kept for kept in _losses.open if kept is not terms]
-
-
-class _Observers(threading.local):
-    """Per-thread list of the functions to call after each module call."""
-
-    def __init__(self) -> None:
-        self.open: list[Callable[[Call], None]] = []
-
-
-_observers = _Observers()
-
-
-@contextmanager
-def observed_calls(observer: Callable[[Call], None]) -> Iterator[None]:
-    """Report each module call in this thread to an observer within a `with` block.
-
-    The observer is called when `forward` has returned, so inner calls are reported before the call that contains them.
-    Observers can be nested, in which case all of them are called. Direct calls of `forward` are not reported.
-
-    Args:
-        observer: Function that takes a Call.
-
-    Example:
-        >>> from mpsgraph.nn.module import observed_calls
-        >>> model, seen = mg.nn.Sequential(mg.nn.Linear(2), mg.nn.ReLU()), []
-        >>> with observed_calls(seen.append):
-        ...     y = model(mg.Graph().placeholder((-1, 3)))
-        >>> [(type(call.module).__name__, call.result.shape) for call in seen]
-        [('Linear', (-1, 2)), ('ReLU', (-1, 2)), ('Sequential', (-1, 2))]
-    """
-    _observers.open.append(observer)
-    try:
-        yield
-    finally:
-        _observers.open.remove(observer)
-
-
-def _told(module: Module, x: Tensor, more: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Call `forward`, then pass a record of the call to all active observers."""
-    assert module._graph is not None
-    before = module._graph.operation_count
-    result = module.forward(x, *more, **options)
-    call = Call(module, ((x, *more), options), result, range(before, module._graph.operation_count))
-    for observer in list(_observers.open):
-        observer(call)
-    return result
-
-
-# --- module state, for code outside the class -------------------------------------------------------------------------
-
-
-def take_state(
-    state: Mapping[str, Any], module: Module, *, strict: bool, cast: bool, where: str = "load_state_dict"
-) -> IncompatibleKeys:
-    """Load a state with this package's parameter names into a module whose variables already exist."""
-    variables = dict(module._variables())
-    slots = {path: slot_of(variable) for path, variable in variables.items()}
-    values, keys = fitting(where, slots, state, strict=strict, cast=cast)
-    paths = {variables[path]: path for path in values}
-    for graph, own in _by_graph(paths).items():
-        graph.set_variables({variable: values[paths[variable]] for variable in own})
-    return keys
-
-
-def _by_graph(variables: Iterable[Tensor]) -> dict[Graph, list[Tensor]]:
-    """Return variables by graph. The parts of a model are in several graphs if another model has taken some of them."""
-    found: dict[Graph, list[Tensor]] = {}
-    for variable in variables:
-        found.setdefault(graph_of(variable), []).append(variable)
-    return found
-
-
-def wait_for(module: Module, take: Callable[[Module], object]) -> None:
-    """Register a function to call when the module's first call has created its variables.
-
-    It replaces any function registered earlier.
-    """
-    module._waiting = take
-
-
 @cache
 def names_used_to_build(kind: type[Module]) -> frozenset[str]:
     """Return the names of the attributes that the `build` method of a class uses, directly or through other methods."""
@@ -870,45 +547,10 @@ def names_used_to_build(kind: type[Module]) -> frozenset[str]:
     while left:
         name = left.pop()
         for owner in kind.__mro__:
-            function = inspect.unwrap(vars(owner).get(name, None)) if owner is not Module else None
+            function = inspect.unwrap(vars(owner).get(name, None)) if owner not in (Module, Part) else None
             left += [inner for inner in names_in(function) if inner not in found]
             found.update(names_in(function))
     return frozenset(found)
-
-
-def is_built(module: Module) -> bool:
-    """Return whether the module's variables exist. The first call creates them."""
-    return module._graph is not None
-
-
-def built_graph(module: Module) -> Graph | None:
-    """Return the graph that contains the module's variables, or None if they do not exist."""
-    return module._graph
-
-
-def all_variables(module: Module) -> dict[str, Tensor]:
-    """Return the parameters and buffers of a module and its descendants, keyed by path."""
-    return dict(module._variables())
-
-
-def name_children(module: Module) -> None:
-    """Store the dotted path of each descendant, which becomes part of its variables' names."""
-    for path, part in module.named_modules(module._path):
-        part._path = path
-
-
-def adopt(module: Module, graph: Graph) -> None:
-    """Mark all modules of a model as built in a graph, although only some of them were called.
-
-    For example, the two networks of a GAN are called separately; their container then has parameters as well. Modules
-    that override `build` are skipped, because they create their variables when they are called.
-    """
-    for _, part in module.named_modules():
-        if part._graph is None and type(part).build is Module.build:
-            part._graph = graph
-
-
-_DEEPEST = 8  # A container may contain itself.
 
 
 def _modules_in(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Module]]:
@@ -919,53 +561,6 @@ def _modules_in(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Mo
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(item, (Module, list, tuple, dict)):
                 yield from _modules_in(f"{name}.{key}", item, depth + 1)
-
-
-def _variables_in(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Tensor]]:
-    """Yield the variables in an attribute of a module, with their names."""
-    if isinstance(value, Tensor):
-        if value.operation.kind == "variable":
-            yield name, value
-    elif depth < _DEEPEST and isinstance(value, (list, tuple, dict)):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            if isinstance(item, (Tensor, list, tuple, dict)):
-                yield from _variables_in(f"{name}.{key}", item, depth + 1)
-
-
-def _held_variables(modules: Sequence[tuple[str, Module]]) -> Iterator[tuple[str, Module, Tensor, bool]]:
-    """Yield variables that modules hold in attributes without `add_parameter` or `add_buffer`.
-
-    Each variable comes with its dotted path, its module, and whether it is trainable.
-    """
-    added = {variable for _, module in modules for variable in own_variables(module).values()}
-    trainable: dict[Graph, set[Tensor]] = {}
-    for path, module in modules:
-        for name, value in vars(module).items():
-            if name in ("_parameters", "_buffers"):
-                continue
-            for inner, variable in _variables_in(name, value):
-                if variable in added:
-                    continue
-                graph = graph_of(variable)
-                if graph not in trainable:
-                    trainable[graph] = set(graph.trainable_variables)
-                yield (f"{path}.{inner}" if path else inner), module, variable, variable in trainable[graph]
-
-
-def own_parameters(module: Module) -> dict[str, Tensor]:
-    """Return the trainable variables created by the module itself, not by its children, as a dict keyed by name."""
-    return dict(vars(module).get("_parameters", {}))
-
-
-def own_variables(module: Module) -> dict[str, Tensor]:
-    """Return the parameters and buffers created by the module itself, not by its children, as a dict keyed by name."""
-    return {**own_parameters(module), **vars(module).get("_buffers", {})}
-
-
-def settings_of(module: Module) -> dict[str, Any]:
-    """Return the module's own attributes that are numbers, strings, flags, or tuples, except its path in the model."""
-    plain = (int, float, str, bool, tuple)
-    return {name: value for name, value in vars(module).items() if isinstance(value, plain) and name != "_path"}
 
 
 def unbuilt_copy(module: Module) -> Module:

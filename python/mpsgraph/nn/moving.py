@@ -7,26 +7,26 @@ again with the same values, and the modules refer to the new ones.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import WeakSet
 
 from .._core import Tensor
 from .._tracking import touch
 from ..errors import GraphError
 from ..graph import Graph, device_with_values, guest_of, variables_outputs_first
+from .parts import Part, built_graph
 from .pickling import variable_of
 
-Module: TypeAlias = Any
-"""A Module of mpsgraph.nn, whose file imports this one."""
 _DEEPEST = 8  # A container may contain itself.
 
 
-def graph_of_parts(module: Module) -> Graph | None:
+def graph_of_parts(module: Part) -> Graph | None:
     """Return the graph of a module, or of its first part that is built, or None if no part is built."""
-    return next((part._graph for _, part in module.named_modules() if part._graph is not None), None)
+    graphs = (built_graph(part) for _, part in module.named_modules())
+    return next((graph for graph in graphs if graph is not None), None)
 
 
-def move(module: Module, graph: Graph) -> None:
+def move(module: Part, graph: Graph) -> None:
     """Move the variables of a module and its descendants to a graph; see Module.move_to.
 
     Raises:
@@ -69,7 +69,7 @@ def move(module: Module, graph: Graph) -> None:
         touch()
 
 
-def follow_parts(module: Module, graph: Graph, known: WeakSet[Module]) -> None:
+def follow_parts(module: Part, graph: Graph, known: WeakSet[Part]) -> None:
     """Move new parts of a model to its graph. Raise GraphError if a part that it had there has moved to another graph.
 
     Args:
@@ -78,14 +78,14 @@ def follow_parts(module: Module, graph: Graph, known: WeakSet[Module]) -> None:
         known: The parts that were in the graph when this was last called. Parts that are there now are added.
     """
     for path, part in module.named_modules():
-        if part in known and part._graph is not graph:
+        if part in known and built_graph(part) is not graph:
             where = f"its part '{path}'" if path else "the model"
             raise GraphError(
                 f"{where} has moved to another graph, because another model uses it: create a new Trainer for this "
                 "model, or put copy.deepcopy(part) into the other model"
             )
     move(module, graph)
-    known.update(part for _, part in module.named_modules() if part._graph is graph)
+    known.update(part for _, part in module.named_modules() if built_graph(part) is graph)
 
 
 def _collect(value: Any, graph: Graph, found: dict[Tensor, None], depth: int = 0) -> None:

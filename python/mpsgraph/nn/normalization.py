@@ -20,7 +20,8 @@ from ..ops._family import ints
 from .arguments import either
 from .initialisers import ones, zeros
 from .layers import along_channels, channel_axis, size_of
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 
 def _wide(x: Tensor) -> Tensor:

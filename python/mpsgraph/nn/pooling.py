@@ -17,7 +17,8 @@ from ..ops._padding import Padding, explicit_padding
 from .arguments import either, padding_of
 from .convolution import LAYOUTS, channels_last, row_padding, with_row_axis, without_row_axis
 from .layers import size_of
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 
 class _Pool(Module):

@@ -16,7 +16,8 @@ from .._core import Tensor, int32
 from ..errors import ShapeError
 from .initialisers import Normal
 from .layers import shape_of_sizes, size_in_run
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 
 class AttentionPositions(Module):

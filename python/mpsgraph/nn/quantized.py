@@ -18,7 +18,8 @@ from ..errors import DTypeError, GraphError, ShapeError
 from .embedding import Embedding
 from .initialisers import Constant, zeros
 from .layers import Linear, size_of
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 from .state import bits_of, wide_of
 
 BITS = (2, 3, 4, 5, 6, 8)

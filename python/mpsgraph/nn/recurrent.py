@@ -24,7 +24,8 @@ from ..errors import GraphError, ShapeError
 from .initialisers import Fans, GlorotUniform, Initialiser, Orthogonal, zeros
 from .layers import size_of
 from .masks import mask_of
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 from .sequence_lengths import Lengths, RealSteps
 
 FORWARD, BACK = "", "_reverse"  # Suffixes of parameter names for the two directions.

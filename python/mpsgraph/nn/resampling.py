@@ -15,7 +15,8 @@ from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError, ShapeError
 from ..ops._family import ints
-from .module import Module, graph_of
+from .module import Module
+from .parts import graph_of
 
 
 def _plane(x: Tensor, data_layout: str, what: str) -> tuple[int, int, int]:

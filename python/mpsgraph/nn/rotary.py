@@ -17,7 +17,7 @@ from .._core import Tensor
 from .._display import shown
 from ..errors import GraphError, ShapeError
 from .layers import shape_of_sizes, size_in_run
-from .module import graph_of
+from .parts import graph_of
 from .positions import AttentionPositions
 
 _ORIGINAL = "original_max_position_embeddings"

@@ -14,7 +14,7 @@ import numpy as np
 from .._core import Tensor, bool_, int32
 from ..errors import DTypeError, GraphError, OutOfRangeError, ShapeError
 from .layers import shape_of_sizes, size_in_run
-from .module import graph_of
+from .parts import graph_of
 
 Lengths = Tensor | np.ndarray | Sequence[int]
 

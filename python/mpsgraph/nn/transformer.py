@@ -16,8 +16,9 @@ from .activations import gelu
 from .attention import MultiheadAttention
 from .key_value_cache import KeyValueCache
 from .layers import Dropout, Linear, size_of
-from .module import Module, graph_of, is_built
+from .module import Module
 from .normalization import LayerNorm
+from .parts import graph_of, is_built
 from .positions import AttentionPositions
 
 Activation = str | Callable[[Tensor], Tensor]

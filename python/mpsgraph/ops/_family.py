@@ -244,21 +244,11 @@ __all__ = [
 ]
 
 
-# --- operations that other packages add without a public method -------------------------------------------------------
-
-
-def operands_of(graph: Family, kind: str, values: Sequence[TensorLike]) -> list[Tensor]:
-    """Return values as tensors of a graph, with constants in place of numbers, lists, and arrays."""
-    return graph._operands(kind, values)
-
-
-def add_operation(
-    graph: Family, kind: str, inputs: Sequence[Tensor], attributes: Mapping[str, Any], name: str | None = None
-) -> Operation:
-    """Add an operation to a graph."""
-    return graph._operation(kind, inputs, attributes, name)
-
-
-def add_tensors(graph: Family, kind: str, inputs: Sequence[TensorLike], **attributes: Any) -> list[Tensor]:
-    """Add an operation to a graph, and return its results."""
-    return graph._tensors(kind, inputs, **attributes)
+# --- functions for modules that add operations without a public method of Graph ---------------------------------------
+operands_of = Family._operands
+"""Return values as tensors of a graph, with constants in place of numbers, lists, and arrays."""
+shape_operand = Family._shape_operand
+tensor_attributes = Family._tensor_attributes
+noted = Family._noted
+add_operation = Family._operation
+add_tensors = Family._tensors

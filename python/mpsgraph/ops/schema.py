@@ -28,7 +28,16 @@ from .._checks import Parameter as Check
 from .._core import Tensor
 from .._dtypes import as_dtype
 from . import _family
-from ._family import Family, axes_attribute, ints
+from ._family import (
+    Family,
+    add_operation,
+    axes_attribute,
+    ints,
+    noted,
+    operands_of,
+    shape_operand,
+    tensor_attributes,
+)
 from ._padding import Padding, padding_attributes
 from .pooling_descriptors import Window, pooling_attributes
 
@@ -197,15 +206,15 @@ class Schema:
             attributes = pooling_attributes(kind, plan.window, **attributes)
         elif plan.padding:
             attributes.update(padding_attributes(attributes["padding"], kind, plan.padding))
-        operands = graph._operands(kind, values[: plan.tensors]) if plan.tensors else self._operands(graph, values)
+        operands = operands_of(graph, kind, values[: plan.tensors]) if plan.tensors else self._operands(graph, values)
         if self.tensor_attributes:
-            more, known = graph._tensor_attributes(
-                kind, **{name: attributes.pop(name) for name in self.tensor_attributes}
+            more, known = tensor_attributes(
+                graph, kind, **{name: attributes.pop(name) for name in self.tensor_attributes}
             )
             operands, attributes = operands + more, attributes | known
         if self.result == "Tensor":
-            return graph.create_tensor(kind, operands, attributes, values[plan.name], graph._noted())
-        outputs = graph._operation(kind, operands, attributes, values[plan.name]).outputs
+            return graph.create_tensor(kind, operands, attributes, values[plan.name], noted(graph))
+        outputs = add_operation(graph, kind, operands, attributes, values[plan.name]).outputs
         return list(outputs) if self.result == "list[Tensor]" else tuple(outputs)
 
     def _operands(self, graph: Family, values: list[Any]) -> list[Tensor]:
@@ -217,12 +226,12 @@ class Schema:
             if kind == "tensors":
                 found.extend(value)
             elif kind == "shape":
-                found.append(graph._shape_operand(value, self.name))
+                found.append(shape_operand(graph, value, self.name))
             elif kind == "mask":
                 masks.append(value)
             elif parameter.is_operand and not (kind == "optional" and value is None):
                 found.append(value)
-        return masks + graph._operands(self.name, found)
+        return masks + operands_of(graph, self.name, found)
 
     @functools.cached_property
     def _plan(self) -> Plan:

@@ -24,7 +24,9 @@ from .._dtypes import dtype_of
 from ..errors import GraphError
 from ..graph import Graph
 from ..nn.losses import Loss
-from ..nn.module import Call, Module, is_built, mode_of, observed_calls, own_parameters, settings_of, unbuilt_copy
+from ..nn.module import Module, mode_of, unbuilt_copy
+from ..nn.observation import Call, observed_calls
+from ..nn.parts import is_built, own_parameters, settings_of
 from .mixed_precision import autocast
 
 MARGIN = 0.95  # bfloat16 must take less than this fraction of float32's time.
@@ -110,7 +112,9 @@ class _Call:
 
     @property
     def layer(self) -> Module:
-        return self.call.module
+        module = self.call.module
+        assert isinstance(module, Module)
+        return module
 
     @property
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

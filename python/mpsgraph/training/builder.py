@@ -22,7 +22,8 @@ from ..errors import DTypeError, GraphError
 from ..graph import Graph
 from ..model import Model
 from ..nn.checkpointing import checkpointed_layers
-from ..nn.module import Module, built_graph, is_built, name_children
+from ..nn.module import Module
+from ..nn.parts import built_graph, is_built, name_children
 from ..ops.random import repeated_random_states
 from ..optim import Optimizer
 from ..optim.schedules import as_rate

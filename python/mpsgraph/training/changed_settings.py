@@ -22,6 +22,7 @@ from ..graph import Graph
 from ..model import Model
 from ..nn.module import Module
 from ..nn.moving import follow_parts
+from ..nn.parts import Part
 from ..optim import Optimizer
 from .program import Program
 from .settings import Settings
@@ -56,7 +57,7 @@ class ChangedSettings:
         self.rebuilds = 0
         self.seen = 0
         """Number of the latest change that has been compared."""
-        self._parts: WeakSet[Module] = WeakSet()  # Parts of the model that are built in its graph.
+        self._parts: WeakSet[Part] = WeakSet()  # Parts of the model that are built in its graph.
         self._irrelevant: set[tuple[int, str]] = set()  # Changed settings on which no operation depends.
         self._irrelevant_owners: list[Snapshot] = []  # Keeps the objects of these settings alive.
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from .._core import DType, Tensor, bfloat16
 from ..errors import CheckpointError, Error, GraphError
-from ..nn.module import Module, is_built
+from ..nn.module import Module
+from ..nn.parts import is_built
 from ..nn.quantized import QuantizedEmbedding, QuantizedLinear
 from ..optim import by_hand
 from . import checkpoint, sharded_checkpoint

@@ -17,8 +17,10 @@ from .._display import shown
 from ..errors import GraphError
 from ..graph import Graph, set_generator
 from ..model import Model
-from ..nn.module import Module, added_losses, is_built, mode_of
+from ..nn.module import Module, mode_of
 from ..nn.moving import graph_of_parts, move
+from ..nn.observation import added_losses
+from ..nn.parts import is_built
 from ..precision.layer_precision import LayerPrecision, chosen_precisions, in_precision
 from .structure import mapped
 

@@ -26,7 +26,7 @@ from ..nn.metrics.batch_means import (
     names_class_indices,
     names_classes,
 )
-from ..nn.module import graph_of
+from ..nn.parts import graph_of
 from .structure import named_leaves
 
 Losses = str | Loss | Mapping[str, Any] | Sequence[Any]

@@ -12,7 +12,8 @@ from .._core import DType, Operation, Tensor, float32, float64
 from ..distributed.partnership import Partnership
 from ..distributed.weighing import Weighing, in_order, weight_of_batch
 from ..errors import GraphError
-from ..nn.module import Module, adopt
+from ..nn.module import Module
+from ..nn.parts import adopt
 from ..optim import LossScaling, Optimizer
 from ..optim.optimizers import innermost
 from .gradient_sums import GradientSums

@@ -12,7 +12,7 @@ from ..._core import Tensor
 from ...errors import DTypeError, GraphError, ShapeError
 from ...precision.mixed_precision import in_float32
 from ..activations import softplus, softplus_parts
-from ..module import graph_of
+from ..parts import graph_of
 from .reduction import (
     as_dtype_of,
     binary_labels,

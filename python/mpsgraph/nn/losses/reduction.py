@@ -13,7 +13,7 @@ from ..._checks import checked
 from ..._core import Tensor, bool_
 from ..._display import shown
 from ...errors import GraphError, ShapeError
-from ..module import graph_of
+from ..parts import graph_of
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """A function of outputs and labels that returns a tensor of rank 0."""

@@ -9,7 +9,7 @@ from ..._core import Tensor
 from ...errors import GraphError
 from ...precision.mixed_precision import in_float32
 from ..activations import exponent_minus_one, logarithm_of_one_plus, softplus_parts
-from ..module import graph_of
+from ..parts import graph_of
 from .reduction import as_dtype_of, like, reduced, selecting
 
 

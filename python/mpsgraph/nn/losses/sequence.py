@@ -10,7 +10,7 @@ from ..._display import shown
 from ...errors import DTypeError, GraphError, ShapeError
 from ...precision.mixed_precision import in_float32
 from ..layers import shape_of_sizes, size_in_run
-from ..module import graph_of
+from ..parts import graph_of
 from ..sequence_lengths import Lengths, checked_lengths
 from .reduction import REDUCTIONS, reduced
 

@@ -6,7 +6,7 @@ from ..._checks import Finite, NotNegative, checked
 from ..._core import Tensor
 from ...errors import GraphError
 from ...precision.mixed_precision import in_float32
-from ..module import graph_of
+from ..parts import graph_of
 from .reduction import as_dtype_of, like, reduced, selecting
 
 

@@ -22,7 +22,8 @@ from ..._display import shown
 from ..._dtypes import as_dtype
 from ..._limits import file_bytes
 from ...errors import CheckpointError, Error, GraphError
-from ..module import Module, take_state
+from ..module import Module
+from ..parts import take_state
 from ..state import Float8, IncompatibleKeys, Value
 from .names import Names, renamed
 from .pytorch import take_torch_state, taken

@@ -18,7 +18,8 @@ import numpy as np
 from ..._checks import checked
 from ..._core import Tensor, bfloat16
 from ...errors import GraphError
-from ..module import Module, graph_of, is_built, wait_for
+from ..module import Module
+from ..parts import graph_of, is_built, wait_for
 from ..state import IncompatibleKeys, Value, copied, fitting, value_of
 from .flatten_order import Orders, orders_in
 from .names import Names, renamed

@@ -24,8 +24,9 @@ from ..attention import MultiheadAttention
 from ..convolution import DepthwiseConv2d, _Convolution
 from ..embedding import Embedding
 from ..layers import Linear
-from ..module import Module, all_variables, own_variables
+from ..module import Module
 from ..normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
+from ..parts import all_variables, own_variables
 from ..recurrent import GRU, _Recurrent
 from ..state import Slot, bits_of, slot_of, wide_of
 from .flatten_order import Order, Orders

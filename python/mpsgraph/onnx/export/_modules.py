@@ -17,7 +17,8 @@ from ...errors import GraphError
 from ...graph import Graph
 from ...model import Model
 from ...nn.key_value_cache import KeyValueCache
-from ...nn.module import Module, is_built, mode_of, unbuilt_copy
+from ...nn.module import Module, mode_of, unbuilt_copy
+from ...nn.parts import is_built
 
 _RESULT = "output"
 
