@@ -17,7 +17,7 @@ from functools import cache
 from keyword import iskeyword
 
 # A row is a kind of operation and its name in each format, or "-" if the format has no operation of that meaning. The
-# last groups are values of options instead: window padding, padding modes, scatter modes, and activations of gates. Two
+# last groups are values of options instead, such as padding modes and rules for the positions of resized images. Two
 # names in one format are separated by a comma, the one to export first. A number after an ONNX operator is its newest
 # version that imports. MIL and layers are Core ML's two formats, and aten is PyTorch's.
 _TABLE = """
@@ -123,6 +123,11 @@ constant                         -                  constant       -            
 clamp_to_edge                    border             border         -                      -            -
 reflect                          -                  reflection     -                      -            -
 symmetric                        reflection         symmetric      -                      -            -
+
+# positions
+top_left                         asymmetric         DEFAULT        -                      -            -
+centers                          half_pixel         UNALIGN_CORNERS  -                    -            -
+corners                          align_corners      STRICT_ALIGN_CORNERS,ALIGN_CORNERS  -  -           -
 
 # scatter mode
 set                              none               update         -                      -            -

@@ -13,9 +13,10 @@ import numpy as np
 
 from ..._core import Tensor, float32
 from ...interchange.renames import options
+from ...interchange.resizing import flags, scaled_size
 from .._operation import Call, Results, mil
 
-_ALIGNED = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS")
+_POSITIONS = options("mil", "positions")
 
 
 def resized(call: Call, x: Tensor, sizes: list[int | Tensor], mode: str, nearest: bool = False) -> Tensor:
@@ -44,10 +45,8 @@ def _linear(call: Call, images: Tensor, sizes: list[int | Tensor], mode: str) ->
             if size == 1 and call.size(images, axis) > 1:
                 images = _middle(call, images, axis)
     shape = call.joined(sizes)
-    if mode in _ALIGNED:
-        return g.resize_bilinear(images, shape, False, True, "NCHW")
-    if mode in ("DEFAULT", "UNALIGN_CORNERS"):
-        return g.resize_bilinear(images, shape, mode == "UNALIGN_CORNERS", False, "NCHW")
+    if mode in _POSITIONS:
+        return g.resize_bilinear(images, shape, *flags(_POSITIONS[mode]), "NCHW")
     if mode != "OFFSET_CORNERS":
         call.refuse(f"sampling_mode {mode!r} is not supported")
     new = [s if isinstance(s, int) else _undecided(call, s) for s in sizes]
@@ -68,17 +67,8 @@ def _middle(call: Call, x: Tensor, axis: int) -> Tensor:
 
 def _scaled(call: Call, x: Tensor) -> list[int | Tensor]:
     """Return the new sizes of the last two axes: the old sizes times the scale factors, rounded down."""
-    sizes: list[int | Tensor] = []
-    for axis, name in ((-2, "scale_factor_height"), (-1, "scale_factor_width")):
-        scale, size = call.number(name, 1.0), call.dim(x, axis)
-        if isinstance(size, int):
-            sizes.append(int(np.floor(np.float32(size) * np.float32(scale))))
-        elif scale.is_integer():
-            sizes.append(call.g.multiplication(size, int(scale)))
-        else:
-            g = call.g
-            sizes.append(g.cast(g.floor(g.multiplication(g.cast(size, float32), scale)), size.dtype))
-    return sizes
+    names = {-2: "scale_factor_height", -1: "scale_factor_width"}
+    return [scaled_size(call, call.dim(x, axis), call.number(name, 1.0)) for axis, name in names.items()]
 
 
 @mil("upsample_nearest_neighbor")

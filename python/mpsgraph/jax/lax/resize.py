@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ._table import Step, Value, lowers
 from ._windows import adjoint
@@ -22,20 +21,20 @@ def _resized_axes(layout: str, rank: int) -> list[int]:
 
 
 def _rounded(place: Value, mode: str) -> Value:
-    half = np.asarray(0.5, place.dtype)
-    if mode == "round_prefer_ceil":
-        return jnp.floor(place + half)
-    if mode == "round_prefer_floor":
-        return jnp.ceil(place - half)
-    if mode == "ceil":
-        return jnp.ceil(place)
-    if mode == "floor":
-        return jnp.floor(place)
-    even = lax.round(place, lax.RoundingMethod.TO_NEAREST_EVEN)
-    if mode == "round_to_even":
-        return even
-    below = jnp.floor(place)
-    return jnp.where(place - below == half, below + (below % 2 == 0), jnp.floor(place + half))
+    """Round input coordinates to integers in a given mode.
+
+    NumPy arrays are rounded by NumPy in float64, whether or not 64-bit types are enabled in JAX.
+    """
+    module = np if isinstance(place, np.ndarray) else jnp
+    half, floor = np.asarray(0.5, place.dtype), module.floor(place)
+    match mode:
+        case "round_prefer_ceil":
+            return module.floor(place + half)
+        case "round_prefer_floor":
+            return module.ceil(place - half)
+        case "round_to_odd":
+            return module.where(place - floor == half, floor + (floor % 2 == 0), module.floor(place + half))
+    return {"ceil": module.ceil, "floor": module.floor, "round_to_even": module.rint}[mode](place)
 
 
 class _Resize:
@@ -77,7 +76,7 @@ class _Resize:
         place, last = self.places(number), self.images[axis] - 1
         module = np if isinstance(place, np.ndarray) else jnp
         if self.nearest:
-            rounded = _exactly(place, self.nearest)
+            rounded = _rounded(place, self.nearest)
             index = module.clip(module.nan_to_num(rounded), 0, last).astype(np.int32)
             return jnp.take(x, index, axis)
         inside = module.clip(module.where(place > 0, place, 0), 0, last)
@@ -88,25 +87,6 @@ class _Resize:
         one = np.ones((), x.dtype)
         above = jnp.take(x, module.minimum(low + 1, last), axis)
         return jnp.take(x, low, axis) * (one - weight) + above * weight
-
-
-def _exactly(place: Value, mode: str) -> Value:
-    """Round input coordinates to integers in a given mode.
-
-    NumPy arrays are rounded by NumPy in float64, whether or not 64-bit types are enabled in JAX.
-    """
-    if not isinstance(place, np.ndarray):
-        return _rounded(place, mode)
-    floor, ceil = np.floor(place), np.ceil(place)
-    if mode == "round_to_odd":
-        return np.where(place - floor == 0.5, floor + (floor % 2 == 0), np.floor(place + 0.5))
-    return {
-        "round_prefer_ceil": np.floor(place + 0.5),
-        "round_prefer_floor": np.ceil(place - 0.5),
-        "ceil": ceil,
-        "floor": floor,
-        "round_to_even": np.rint(place),
-    }[mode]
 
 
 @lowers("resize_nearest", "resize_bilinear")

@@ -27,6 +27,8 @@ import numpy as np
 
 from ..._core import Tensor, float32, int32, int64
 from ...errors import GraphError, ShapeError
+from ...interchange.renames import options
+from ...interchange.resizing import cubic_tensor, cubic_weights, flags, scaled_size
 from ..building.node import Node, Results, operator
 from ._compose import counted, folded
 
@@ -34,6 +36,7 @@ TIE = 1e-6  # Coordinates this close to the middle between two elements are ties
 LONGEST = 2**24  # Maximum size of an axis whose coordinates are computed at import time.
 MOST_TAPS = 4  # With more filter taps than this, the weighted sums are computed by a matmul.
 BY_SCALE = "by_scale"  # Opset 10, as in its tests and in ONNX Runtime: round down, but up along an axis that shrinks.
+_POSITIONS = options("onnx", "positions")
 _ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
@@ -103,12 +106,8 @@ def _scale(size: int, result: int, scale: float | None) -> float:
 
 def _kernel(rule: Rule, distance: np.ndarray) -> np.ndarray:
     """Return the interpolation weights of input elements at the given distances from an output element's coordinate."""
-    d, a = np.abs(distance), rule.cubic
-    tent: np.ndarray = np.clip(1 - d, 0, 1)
-    near = ((a + 2) * d - (a + 3)) * d**2 + 1
-    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    curve: np.ndarray = np.where(d <= 1, near, np.where(d < 2, far, 0))
-    return tent if rule.mode == "linear" else curve
+    tent: np.ndarray = np.clip(1 - np.abs(distance), 0, 1)
+    return tent if rule.mode == "linear" else cubic_weights(distance, rule.cubic)
 
 
 def places_and_weights(
@@ -205,15 +204,14 @@ def resize(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change], fill: f
 def _of_planes(node: Node, x: Tensor, rule: Rule, changes: Sequence[Change]) -> Tensor | None:
     """Resize the last two axes with the graph's own resize operation. Return None if that would not be equivalent."""
     g, rank = node.g, len(changes)
-    placements = {"half_pixel": (True, False), "asymmetric": (False, False), "align_corners": (False, True)}
     fits = rank in (3, 4) and rule.mode in ("nearest", "linear") and not (rule.antialias or rule.exclude_outside)
-    if not fits or rule.coordinates not in placements or rule.nearest not in _ROUNDING:
+    if not fits or rule.coordinates not in _POSITIONS or rule.nearest not in _ROUNDING:
         return None
     last = list(changes[2:]) if rank == 4 else [Change(1, 1.0, 1), changes[2]]
     exact = all(c.exact for c in last)
     if not all(c.nothing or (c.size is None and c.scale is None) for c in changes[:2]):
         return None
-    center, aligned = placements[rule.coordinates]
+    center, aligned = flags(_POSITIONS[rule.coordinates])
     exact = exact or aligned  # With align_corners, coordinates depend only on sizes, so the scale does not matter.
     if not exact and any(c.scale is None for c in last):
         return None
@@ -316,7 +314,14 @@ def _as_told(node: Node, x: Tensor, axis: int, rule: Rule, change: Change) -> Te
     low = g.floor(place)
     share = g.subtraction(place, low)
     taps = range(2) if rule.mode == "linear" else range(-1, 3)
-    weights = [_weight(node, rule, g.absolute(g.subtraction(share, float(tap))), tap in (0, 1)) for tap in taps]
+    distances = [g.absolute(g.subtraction(share, float(tap))) for tap in taps]
+    if rule.mode == "linear":
+        weights = [g.subtraction(1.0, distance) for distance in distances]
+    else:
+        weights = [
+            cubic_tensor(node, distance, rule.cubic, tap in (0, 1))
+            for tap, distance in zip(taps, distances, strict=True)
+        ]
     places = [g.addition(low, float(tap)) for tap in taps]
     if rule.exclude_outside:
         inside = [g.logical_and(g.greater_than_or_equal_to(p, 0.0), g.less_than(p, size)) for p in places]
@@ -352,22 +357,6 @@ def _nearest_as_told(node: Node, rule: Rule, place: Tensor) -> Tensor:
     raise GraphError(f"nearest_mode must be one of {', '.join(_ROUNDING)}, got {rule.nearest!r}")
 
 
-def _weight(node: Node, rule: Rule, distance: Tensor, near: bool) -> Tensor:
-    """Return the weights of input elements at given distances as a tensor, by the same formulas as `_kernel`.
-
-    The distances are at most one if `near` is set, and between one and two otherwise.
-    """
-    g, a = node.g, rule.cubic
-    if rule.mode == "linear":
-        return g.subtraction(1.0, distance)
-    coefficients = (a + 2, -(a + 3), 0.0, 1.0) if near else (a, -5 * a, 8 * a, -4 * a)
-    value: Tensor | None = None
-    for coefficient in coefficients:  # Evaluate the polynomial by Horner's method.
-        value = g.constant(coefficient) if value is None else g.addition(g.multiplication(value, distance), coefficient)
-    assert value is not None
-    return value
-
-
 @operator("Resize", upto=19)
 def resize_(node: Node) -> Results:
     x = node.tensor(0)
@@ -400,16 +389,12 @@ def _as_they_are(node: Node, x: Tensor) -> list[Change]:
 
 def _by_scales(node: Node, x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> list[Change]:
     """Return how each axis is resized when it is multiplied by a scale in float32 and rounded down."""
-    g, changes = node.g, _as_they_are(node, x)
+    changes = _as_they_are(node, x)
     if len(scales) != len(axes):
         raise ShapeError(f"scales must have {len(axes)} elements, one per axis, got {len(scales)}")
     for axis, scale in zip(axes, scales, strict=True):
-        have = changes[axis].result
-        if isinstance(have, Tensor):
-            result: int | Tensor = have if scale == 1 else g.cast(g.floor(g.cast(have, float32) * scale), int64)
-        else:
-            result = math.floor(np.float32(have) * np.float32(scale))
-        changes[axis] = Change(changes[axis].size, scale, result)
+        change = changes[axis]
+        changes[axis] = Change(change.size, scale, scaled_size(node, change.result, scale))
     return changes
 
 

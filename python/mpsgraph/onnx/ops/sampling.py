@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError
+from ...interchange.resizing import cubic_tensor
 from ..building.node import Node, Results, operator
 from ._compose import counted, folded, require_few
 
@@ -120,20 +121,9 @@ def _taps(node: Node, place: Tensor, mode: str) -> list[Tap]:
     if mode == "linear":
         return [(below, g.subtraction(1.0, part)), (g.addition(below, 1.0), part)]
 
-    def polynomial(x: Tensor, *factors: float) -> Tensor:
-        value = g.addition(g.multiplication(x, factors[0]), factors[1])
-        for factor in factors[2:]:
-            value = g.addition(g.multiplication(value, x), factor)
-        return value
-
-    def near(d: Tensor) -> Tensor:
-        return polynomial(d, CUBIC + 2, -(CUBIC + 3), 0.0, 1.0)
-
-    def far(d: Tensor) -> Tensor:
-        return polynomial(d, CUBIC, -5 * CUBIC, 8 * CUBIC, -4 * CUBIC)
-
     rest = g.subtraction(1.0, part)
-    weights = [far(g.addition(part, 1.0)), near(part), near(rest), far(g.addition(rest, 1.0))]
+    distances = (g.addition(part, 1.0), part, rest, g.addition(rest, 1.0))
+    weights = [cubic_tensor(node, distance, CUBIC, i in (1, 2)) for i, distance in enumerate(distances)]
     return [(g.addition(below, float(i - 1)), weight) for i, weight in enumerate(weights)]
 
 

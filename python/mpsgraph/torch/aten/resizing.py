@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..._core import Tensor
+from ...interchange.resizing import cubic_weights
 from ._table import Call, aten, shape_of
 from .pooling import along
 
@@ -61,19 +62,12 @@ def _linear(inner: int, out: int, align: bool, scale: Scale) -> np.ndarray:
     return _picks(inner, low) * (1 - share) + _picks(inner, low + 1) * share
 
 
-def _cubic_weight(x: np.ndarray, a: float) -> np.ndarray:
-    x = np.abs(x)
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = ((x - 5) * x + 8) * x * a - 4 * a
-    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
-
-
 def _cubic(inner: int, out: int, align: bool, scale: Scale) -> np.ndarray:
     places = _sources(inner, out, align, scale, True)
     low = np.floor(places)
     found = np.zeros((out, inner))
     for offset in range(-1, 3):
-        weight = _cubic_weight(places - low - offset, -0.75)
+        weight = cubic_weights(places - low - offset, -0.75)
         found += _picks(inner, (low + offset).astype(int)) * weight[:, None]
     return found
 
@@ -153,5 +147,5 @@ for _name in ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"
     _enter(_name, _linear, True)
 _enter("upsample_bicubic2d", _cubic, True)
 _enter("_upsample_bilinear2d_aa", _antialiased(lambda x: np.maximum(1 - np.abs(x), 0), 1.0), True)
-_enter("_upsample_bicubic2d_aa", _antialiased(lambda x: _cubic_weight(x, -0.5), 2.0), True)
+_enter("_upsample_bicubic2d_aa", _antialiased(lambda x: cubic_weights(x, -0.5), 2.0), True)
 _enter("_upsample_lanczos2d_aa", _antialiased(_lanczos, 3.0), True)
