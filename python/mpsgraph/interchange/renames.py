@@ -129,6 +129,11 @@ top_left                         asymmetric         DEFAULT        -            
 centers                          half_pixel         UNALIGN_CORNERS  -                    -            -
 corners                          align_corners      STRICT_ALIGN_CORNERS,ALIGN_CORNERS  -  -           -
 
+# dtype
+float16                          -                  fp16           -                      -            -
+float32                          -                  fp32           -                      -            -
+float64                          -                  fp64           -                      -            -
+
 # scatter mode
 set                              none               update         -                      -            -
 add                              add                add            -                      -            -

@@ -16,6 +16,7 @@ from ..._core import Block, DType, Operation, Tensor
 from ...interchange.export import NotExpressible, array_of, known_array
 from ...interchange.export import Writer as BaseWriter
 from ...interchange.registry import Registry
+from ...interchange.renames import names
 
 Var: TypeAlias = Any  # A variable of a MIL program in coremltools.
 WriteFunction: TypeAlias = "Callable[[Writer, Operation], Var | list[Var]]"
@@ -25,7 +26,9 @@ _REFUSALS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError,
     RuntimeError,
 )  # fmt: skip
-_TYPES = {"float32": "fp32", "float16": "fp16", "int32": "int32", "int64": "int32", "bool": "bool"}
+_TYPES = {
+    **names("mil", "dtype", without=("float64",)), "int32": "int32", "int64": "int32", "bool": "bool",
+}  # fmt: skip
 
 
 def exported_operations() -> list[str]:

@@ -9,6 +9,7 @@ from ...interchange.renames import between
 from .._values import Fixed
 from .._wire import Message
 from ._layer import Layer, applies, layer
+from .reductions import OLDER
 
 
 def _two(values: Any, default: int) -> list[int]:
@@ -95,8 +96,7 @@ def pooling(n: Layer) -> Tensor:
 
 
 def _global(n: Layer, kind: str, axes: list[int]) -> Tensor:
-    op = {"MAX": "reduce_max", "AVERAGE": "reduce_mean", "L2": "reduce_l2_norm"}[kind]
-    return n.mil(op, x=n.x, axes=axes, keep_dims=True)
+    return n.mil(OLDER["AVG" if kind == "AVERAGE" else kind], x=n.x, axes=axes, keep_dims=True)
 
 
 @layer("pooling3d")

@@ -6,7 +6,7 @@ from ..._core import Tensor
 from ...interchange.renames import between
 from ._layer import Layer, layer
 
-_OLDER = {
+OLDER = {
     "SUM": "reduce_sum", "AVG": "reduce_mean", "PROD": "reduce_prod", "SUMSQUARE": "reduce_sum_square",
     "L1": "reduce_l1_norm", "L2": "reduce_l2_norm", "MAX": "reduce_max", "MIN": "reduce_min",
 }  # fmt: skip
@@ -21,7 +21,7 @@ def reduce(n: Layer) -> Tensor:
         return n.mil("reduce_sum", x=n.mil("log", x=raised), axes=axes, keep_dims=True)
     if mode == "ARGMAX":
         return n.mil("reduce_argmax", x=n.x, axis=axes[0], keep_dims=True)
-    return n.mil(_OLDER[mode], x=n.x, axes=axes, keep_dims=True)
+    return n.mil(OLDER[mode], x=n.x, axes=axes, keep_dims=True)
 
 
 @layer.rows(between("layer", "mil", "reduction"))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..._core import DType, Tensor, bool_, float32
-from ...interchange.renames import methods
+from ...interchange.renames import methods, options
 from .._operation import Call, Results, mil
 
 _OF_INTEGERS = ("abs", "identity", "logical_not", "sign", "square", "relu")
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")
-_TYPES = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
+_TYPES = options("mil", "dtype")
 SMALLEST = 1.2e-38  # A smaller epsilon is omitted because Core ML flushes subnormal numbers to zero.
 
 

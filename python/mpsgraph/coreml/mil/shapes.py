@@ -235,7 +235,7 @@ def make_list(call: Call) -> Results:
     """
     g = call.g
     call.has("dynamic_length")
-    dtype = {"fp16": "float16", "fp32": "float32"}.get(name := call.text("dtype", "fp32"), name)
+    dtype = options("mil", "dtype").get(name := call.text("dtype", "fp32"), name)
     shape = call.ints("elem_shape")
     zeros = g.constant(0, (), dtype)
     return TensorList(g.broadcast_to(zeros, [call.integer("init_length", 1), *shape]))

@@ -12,11 +12,11 @@ from ...interchange.renames import names
 from ._writer import Writer, writes
 
 _BOOLEAN = ("And", "Or", "Xor", "Not")
-_GROUPS = ("function", "rounding", "comparison", "arithmetic", "extremum", "logic", "inversion", "bits")
+_GROUPS = ("function", "rounding", "comparison", "arithmetic", "extremum", "logic", "inversion", "bits", "test")
 
 
 @writes.rows(names("onnx", *_GROUPS))
-@writes.rows({"is_nan": "IsNaN", "is_infinite": "IsInf", "select": "Where"})
+@writes.rows({"select": "Where"})
 def same_meaning(w: Writer, name: str, op: Operation) -> str:
     """Export an operation for which ONNX has an equivalent operator."""
     dtype = str(op.inputs[-1].dtype)

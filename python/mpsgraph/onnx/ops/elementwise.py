@@ -15,8 +15,9 @@ from ._compose import folded
 
 
 # --- one operand ----------------------------------------------------------------------------------------------------
-@operator.rows(methods("onnx", "function", "inversion", without=("Abs", "Erf", "Relu")), upto=versions("onnx"))
-@operator.rows({"IsNaN": "is_nan"}, upto=versions("onnx"))
+@operator.rows(
+    methods("onnx", "function", "inversion", "test", without=("Abs", "Erf", "Relu", "IsInf")), upto=versions("onnx")
+)
 def function(node: Node, method: str) -> Results:
     result: Tensor = getattr(node.g, method)(node.tensor(0))
     return result

@@ -9,12 +9,12 @@ import numpy as np
 
 from ..._core import Tensor, int32
 from ...errors import GraphError, ShapeError
+from ...interchange.renames import options
 from ...interchange.resizing import cubic_tensor
 from ..building.node import Node, Results, operator
 from ._compose import counted, folded, require_few
 
 CUBIC = -0.75
-_SAMPLING = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest"}
 # The positions of a filter tap as integer-valued floats, and its weights, or None for weights of 1.
 Tap = tuple[Tensor, "Tensor | None"]
 
@@ -23,8 +23,9 @@ Tap = tuple[Tensor, "Tensor | None"]
 def grid_sample(node: Node) -> Results:
     """Translate GridSample, which interpolates between the elements around each grid position."""
     g, source, grid = node.g, node.tensor(0), node.tensor(1)
-    if node.rank(source) == 4 and node.attribute("mode", "linear") in _SAMPLING:
-        return _sampled_plane(node, source, grid)
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(*[node.attribute("mode", "linear")] * 2)
+    if node.rank(source) == 4 and mode in ("linear", "nearest"):
+        return _sampled_plane(node, source, grid, mode == "nearest")
     batch, channels, *sizes = node.shape(source)
     places = node.shape(grid)[1:-1]
     if node.size(grid, -1) != len(sizes) or not sizes:
@@ -32,7 +33,6 @@ def grid_sample(node: Node) -> Results:
             f"the last axis of the grid must have {len(sizes)} coordinates for an operand of shape {source.shape}, "
             f"got grid shape {grid.shape}"
         )
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(*[node.attribute("mode", "linear")] * 2)
     padding, aligned = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
     if mode not in ("nearest", "linear", "cubic") or padding not in ("zeros", "border", "reflection"):
         raise GraphError(
@@ -62,13 +62,12 @@ def grid_sample(node: Node) -> Results:
     return node.cast(g.reshape(folded(terms, g.addition), [batch, channels, *places]), source.dtype)
 
 
-def _sampled_plane(node: Node, source: Tensor, grid: Tensor) -> Tensor:
+def _sampled_plane(node: Node, source: Tensor, grid: Tensor, nearest: bool) -> Tensor:
     """Sample images with two spatial axes, using the graph's own operation."""
     padding, aligned = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
-    modes = {"zeros": "zero", "border": "clamp_to_edge", "reflection": "reflect" if aligned else "symmetric"}
+    modes = {"zeros": "zero", **options("onnx", "sampling padding"), **({"reflection": "reflect"} if aligned else {})}
     if padding not in modes:
         raise GraphError(f"padding_mode must be one of {', '.join(modes)}, got {padding!r}")
-    nearest = _SAMPLING[node.attribute("mode", "linear")] == "nearest"
     result = node.g.sample_grid(
         node.in_float32(source),
         node.in_float32(grid),

@@ -50,9 +50,7 @@ def test(call: Call, method: str, x: Tensor) -> Tensor:
     return call.g.constant(method == "is_finite", call.sizes, call.dtype)
 
 
-BINARY = methods("aten", "logic", "bits", "extremum") | {
-    "mul": "multiplication",
-    "remainder": "floor_modulo",
+BINARY = methods("aten", "logic", "bits", "extremum", "arithmetic", without=("add", "sub", "div", "pow")) | {
     "fmod": "modulo",
     "atan2": "atan2",
     "bitwise_left_shift": "bitwise_left_shift",
@@ -104,7 +102,7 @@ def to_copy(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
     return call.cast(x, call.dtype) if call.result is not None else x
 
 
-@aten.rows({"add": "addition", "sub": "subtraction"})
+@aten.rows(methods("aten", "arithmetic", without=("mul", "div", "remainder", "pow")))
 def scaled_sum(call: Call, method: str, x: Any, y: Any, *, alpha: Any = 1) -> Tensor:
     x, y = call.casts(x, y)
     if str(call.dtype) == "bool":
