@@ -82,63 +82,24 @@ class TensorSequence:
 
 
 class Import(Protocol):
-    """The methods of the importer that translation functions may call. `NodeImporter` implements them."""
+    """The methods of the importer that translation functions may call. `NodeImporter` implements and documents them."""
 
     graph: Graph
 
-    def lookup(self, name: str) -> object:
-        """Return what a name in the model refers to: a tensor, a sequence, or an initializer not yet used as a
-        tensor.
-        """
-
-    def tensor(self, name: str, trainable: bool = True) -> Tensor:
-        """Return the tensor that a name in the model refers to. An initializer is turned into a variable or a
-        constant first.
-        """
-
-    def shape_of(self, name: str) -> tuple[int, ...] | None:
-        """Return the shape of the tensor that a name in the model refers to, or None if it is unknown."""
-
-    def value(self, name: str) -> np.ndarray:
-        """Return the elements of the tensor with a name, or raise DataDependent if they depend on inputs."""
-
-    def element_type(self, name: str) -> int | None:
-        """Return the ONNX element type of an initializer or a Constant node's tensor, or None for other tensors."""
-
-    def value_of(self, tensor: Tensor) -> np.ndarray:
-        """Return the elements of a tensor, or raise DataDependent if they depend on inputs."""
-
-    def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None:
-        """Evaluate a tensor under the assumption that an axis of the tensor `source` has the given size.
-
-        Returns None if the tensor also depends on other values that are unknown.
-        """
-
-    def assume_one(self) -> bool | None:
-        """Return whether to assume that an axis has size 1, for a node that removes the axis only in that case.
-
-        True assumes size 1, False assumes a different size, and None leaves the decision to run time.
-        """
-
-    def data_dependent_shape(self, tensor: Tensor) -> DataDependent:
-        """Return a DataDependent exception with the names of the inputs that determine the shape of a tensor."""
-
-    def branches_differ(self, results: Sequence[Tensor]) -> bool:
-        """Return whether the two branches of an `if` operation return different shapes for some sizes of the inputs."""
-
-    def subgraph(self, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Add the nodes of a subgraph to the current block and return its results."""
-
-    def sizes(self, sizes: tuple[int, ...]) -> Tensor:
-        """Return an int64 constant that holds a shape, reusing the constant of an equal shape in the same block."""
-
-    def block(self) -> AbstractContextManager[Any]:
-        """Return a context manager for building a block. Constants created in the block are not visible outside."""
-
-    def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None:
-        """Record the class labels of a classifier for an output whose columns are scores or whose elements are class
-        indices.
-        """
+    def lookup(self, name: str) -> object: ...
+    def tensor(self, name: str, trainable: bool = True) -> Tensor: ...
+    def shape_of(self, name: str) -> tuple[int, ...] | None: ...
+    def value(self, name: str) -> np.ndarray: ...
+    def element_type(self, name: str) -> int | None: ...
+    def value_of(self, tensor: Tensor) -> np.ndarray: ...
+    def value_for_size(self, tensor: Tensor, source: Tensor, axis: int, size: int) -> np.ndarray | None: ...
+    def assume_one(self) -> bool | None: ...
+    def data_dependent_shape(self, tensor: Tensor) -> DataDependent: ...
+    def branches_differ(self, results: Sequence[Tensor]) -> bool: ...
+    def subgraph(self, graph: Any, inputs: Sequence[Tensor]) -> list[Tensor]: ...
+    def sizes(self, sizes: tuple[int, ...]) -> Tensor: ...
+    def block(self) -> AbstractContextManager[Any]: ...
+    def enter_classes(self, tensor: Tensor, labels: Sequence[Any]) -> None: ...
 
 
 class Node(SizedNode):
