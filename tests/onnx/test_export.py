@@ -100,3 +100,14 @@ def test_moving_averages_are_not_trainable_after_import():
     model = mg.nn.Sequential(mg.nn.BatchNorm())
     back = mg.onnx.load(mg.onnx.export(model, inputs={"x": (-1, 5)}))
     assert len(back.parameters) == 4 and len(back.graph.trainable_variables) == 2
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_export_of_resize_with_explicit_scales_ignores_align_corners_like_the_operation(align_corners):
+    g = mg.Graph()
+    x = g.placeholder((2, 3), name="x")
+    y = g.resize_bilinear(x, (3, 4), align_corners=align_corners, layout="HW", scale=[1.5, 1.5], offset=[0.25, 0.25])
+    images = np.float32([[0, 1, 3], [2, 7, 4]])
+    proto = mg.onnx.export(g, inputs={"x": x}, outputs={"y": y})
+    result = ReferenceEvaluator(proto).run(None, {"x": images})[0]
+    np.testing.assert_allclose(result, g.run({x: images}, y).numpy(), atol=1e-6)
