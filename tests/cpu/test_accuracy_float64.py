@@ -10,7 +10,7 @@ import math
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 from harness.running import REFERENCE
 
 N = 100_000
@@ -145,6 +145,6 @@ def test_power_of_scalars_and_short_arrays_equals_long_array_result():
     assert np.array_equal(powered(one, y), powered(np.full_like(y, 2.5), y))
 
 
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

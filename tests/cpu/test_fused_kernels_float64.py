@@ -6,7 +6,7 @@ Results are compared with the interpreted reference. The last test repeats this 
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 from harness.running import REFERENCE
 
 HAS_CODE = "AVX" in mg.Device("cpu").description
@@ -157,6 +157,6 @@ def test_gelu_gradient_in_float64_uses_generated_code():
     check(both(build, [x, start]), 1e-12)
 
 
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

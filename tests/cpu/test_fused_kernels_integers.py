@@ -9,7 +9,7 @@ from functools import partial
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 from harness.running import REFERENCE
 
 LENGTHS = [1, 3, 4, 7, 8, 9, 16, 17, 4099]
@@ -135,6 +135,6 @@ def test_large_int64_cast_to_float64_rounds_once():
     np.testing.assert_array_equal(found[0], x.astype(np.float64))
 
 
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

@@ -7,7 +7,7 @@ instruction set are also tested.
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 from harness.runtime import run_program
 
 SIZES = [
@@ -84,6 +84,6 @@ def test_float64_matmul_does_not_depend_on_thread_count():
     assert len({run.stdout for run in runs}) == 1 and runs[0].stdout.count("\n") == 5
 
 
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

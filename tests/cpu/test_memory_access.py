@@ -4,7 +4,7 @@ import ml_dtypes
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 from harness.running import REFERENCE
 
 RNG = np.random.default_rng(11)
@@ -156,6 +156,6 @@ def test_non_zero_indices_match_numpy(shape):
     np.testing.assert_array_equal(run(lambda g, x: [g.non_zero_indices(x)], x)[0], np.argwhere(x))
 
 
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

@@ -8,7 +8,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness import dtypes, running
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 
 LENGTHS = [*range(1, 34), 63, 64, 65, 4099]
 HALVES = ("float16", "bfloat16")
@@ -211,6 +211,6 @@ def test_narrow_dtypes_use_generated_code():
         assert "generated code" in plan and "tile functions" not in plan, plan
 
 
-@pytest.mark.parametrize("name", ["AVX2", "baseline"])
+@pytest.mark.parametrize("name", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(name):
     run_again_with(name, __file__)

@@ -5,7 +5,7 @@ import os
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 
 STEPS = 7
 GATES = {"lstm": 4, "gru": 3, "single_gate_rnn": 1}
@@ -75,6 +75,6 @@ def test_large_recurrent_weights_and_single_steps_are_not_packed():
 
 
 @pytest.mark.skipif(bool(os.environ.get("MPSGRAPH_INSTRUCTION_SET")), reason="an instruction set is already selected")
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

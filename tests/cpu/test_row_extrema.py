@@ -3,7 +3,7 @@
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 from harness.running import REFERENCE
 
 LENGTHS = [1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 200, 1031]
@@ -80,6 +80,6 @@ def test_extrema_of_few_long_rows_match_numpy(dtype):
     check(x)
 
 
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

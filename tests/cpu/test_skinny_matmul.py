@@ -3,9 +3,9 @@
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.instructions import HAS_VECTORS
 from harness.runtime import run_program
 
-VECTORS = "AVX" in mg.Device("cpu").description
 FEW, TURNED = "skinny matmul, in", "skinny matmul, transposed"
 
 
@@ -47,13 +47,13 @@ ENDS = {
 @pytest.mark.parametrize("rows, inputs, outputs", [(32, 784, 512), (8, 257, 1024), (13, 1000, 320), (25, 4096, 256)])
 def test_skinny_matmul_matches_reference(rows, inputs, outputs, end):
     made, arrays = programs(rows, inputs, outputs, ENDS[end])
-    assert (FEW in made[0].plan()) == VECTORS and FEW not in made[1].plan()
+    assert (FEW in made[0].plan()) == HAS_VECTORS and FEW not in made[1].plan()
     assert_they_agree(made, arrays)
 
 
 def test_skinny_matmul_kernel_accepts_rank_3_input():
     made, arrays = programs((4, 7), 600, 800, ENDS["residual"])
-    assert (FEW in made[0].plan()) == VECTORS
+    assert (FEW in made[0].plan()) == HAS_VECTORS
     assert_they_agree(made, arrays)
 
 
@@ -70,7 +70,7 @@ def test_unsupported_sizes_do_not_use_skinny_matmul(rows, inputs, outputs):
 def test_skinny_matmul_with_transposed_matrix_matches_reference(rows, inputs, outputs):
     """Sizes are whole blocks, or end within a vector or a block of the inner dimension."""
     made, arrays = programs(rows, inputs, outputs, ENDS["nothing"], transposed=True)
-    assert (TURNED in made[0].plan()) == VECTORS and TURNED not in made[1].plan()
+    assert (TURNED in made[0].plan()) == HAS_VECTORS and TURNED not in made[1].plan()
     assert_they_agree(made, arrays)
 
 
@@ -91,7 +91,7 @@ def test_unsupported_transposed_sizes_do_not_use_skinny_matmul():
 @pytest.mark.parametrize("transposed", [False, True])
 def test_nan_and_inf_in_skinny_matmul_propagate_as_in_reference(transposed):
     made, arrays = programs(32, 784, 512, ENDS["nothing" if transposed else "bias and relu"], transposed)
-    assert ((TURNED if transposed else FEW) in made[0].plan()) == VECTORS
+    assert ((TURNED if transposed else FEW) in made[0].plan()) == HAS_VECTORS
     arrays[0][3, 5], arrays[0][30, 700] = np.nan, np.inf
     ours, theirs = (executable.run(arrays)[0].numpy() for executable in made)
     assert np.isnan(ours[3]).all() and np.isnan(theirs[3]).all()
@@ -121,7 +121,7 @@ def test_skinny_matmul_uses_one_part_per_thread(threads):
     done = run_program(PROGRAM, OMP_NUM_THREADS=str(threads))
     assert done.returncode == 0, done.stderr
     parts, right = done.stdout.split()
-    assert right == "True" and (not VECTORS or parts == str(threads))
+    assert right == "True" and (not HAS_VECTORS or parts == str(threads))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])

@@ -9,7 +9,7 @@ from itertools import product
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 
 pytestmark = pytest.mark.both_devices
 
@@ -143,7 +143,7 @@ def test_constant_weights_are_packed_once_for_all_batch_sizes():
 
 
 @pytest.mark.skipif(os.environ.get("MPSGRAPH_TEST_DEVICE") == "metal", reason="tests the CPU's instruction sets")
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     """Run this file in another process with a smaller instruction set."""
     run_again_with(instructions, __file__)

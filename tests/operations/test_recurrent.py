@@ -10,7 +10,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness import device
-from harness.instructions import is_the_processors
+from harness.instructions import SMALLER_SETS, is_the_processors
 from harness.runtime import run_program
 
 pytestmark = pytest.mark.both_devices
@@ -323,7 +323,7 @@ def test_recurrent_training_state_survives_in_place_gradients(batch: int, hidden
 
 
 @pytest.mark.skipif(not device.has("float64"), reason="compared with float64")
-@pytest.mark.parametrize("instructions", [None, "AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", [None, *SMALLER_SETS])
 def test_recurrent_layers_of_any_width_match_float64(instructions: str | None):
     """Units and inputs fill whole vectors or not, with packed and unpacked weights; float64 is computed
     without vectors.

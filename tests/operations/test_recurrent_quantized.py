@@ -9,7 +9,7 @@ import os
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 from harness.running import REFERENCE, run
 
 pytestmark = pytest.mark.both_devices
@@ -197,7 +197,7 @@ def test_constant_quantized_lstm_weights_are_packed_once():
 
 
 @pytest.mark.skipif(ON_METAL, reason="tests the CPU's instruction sets")
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     """Run this file in another process with a smaller instruction set."""
     run_again_with(instructions, __file__)

@@ -11,9 +11,9 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from data import make_losses as golden
+from harness.instructions import HAS_VECTORS
 from mpsgraph import nn
 
-VECTORS = "AVX" in mg.Device("cpu").description
 WINOGRAD, TOGETHER = "by Winograd", "weight gradient in"
 BOUNDS = {"digits": 2e-6, "activity": 6e-6, "adversarial": 1e-5, "perceptron": 6e-6}
 # In step 6 of the digits network, two inputs of a pooling window are so close that rounding, and thus the number of
@@ -157,7 +157,7 @@ KERNELS = {"digits": (WINOGRAD, TOGETHER), "activity": (), "perceptron": (TOGETH
 def test_training_losses_match_pytorch(network):
     losses, plan = adversarial() if network == "adversarial" else classifier(network)
     for kernel in KERNELS[network]:
-        assert (kernel in plan) == VECTORS, kernel
+        assert (kernel in plan) == HAS_VECTORS, kernel
     assert distance(losses, network) < BOUNDS[network]
 
 
