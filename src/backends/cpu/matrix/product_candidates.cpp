@@ -1,5 +1,4 @@
 // The table of matmul kernels, in the order in which they are tried, and the matrix-vector kernels.
-#include "backends/cpu/convolution/convolution_tap_kernels.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/matrix/accelerate_product.h"
 #include "backends/cpu/matrix/bfloat16_product.h"
