@@ -203,6 +203,75 @@ def test_backward_pass_reads_the_statistics_of_normalized_rows_instead_of_comput
 
 
 @pytest.mark.parametrize("count", [None, 2])
+def test_steps_of_one_dispatch_train_like_single_steps(on_cpu, count):
+    engine = mg.jax.Engine(None if count is None else mesh(count, "data"), steps_per_dispatch=3)
+    made = trainer(engine=engine)
+    results = [made.train_step(X, Y) for _ in range(2)]
+    runner = made.builder.engine
+    assert len(runner._queue) == 2, "the steps must wait for the third"
+    results.append(made.train_step(X, Y))
+    assert not runner._queue
+    (prepared,) = runner._prepared.values()
+    assert prepared.step._cache_size() == 0, "the steps must be one program"
+    assert_alike(made, [float(result) for result in results], on_cpu)
+
+
+def test_queued_steps_start_when_their_result_or_a_variable_is_read():
+    single, queued = trainer(engine=mg.jax.Engine()), trainer(engine=mg.jax.Engine(steps_per_dispatch=4))
+    expected = [float(single.train_step(X, Y)) for _ in range(2)]
+    results = [queued.train_step(X, Y) for _ in range(2)]
+    np.testing.assert_allclose(float(results[1]), expected[1], rtol=1e-6)
+    assert results[0].done
+    queued.train_step(X, Y), single.train_step(X, Y)
+    for name, value in single.weights().items():
+        np.testing.assert_allclose(queued.weights()[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    for made in (single, queued):
+        made.fit((X, Y), epochs=1, iterations=None)
+    assert queued.step == single.step == 4
+    assert queued.history.loss[-1] == pytest.approx(single.history.loss[-1], rel=1e-5)
+
+
+def test_fit_with_several_steps_per_dispatch_matches_single_steps():
+    class Steps(mg.training.callbacks.Callback):
+        def __init__(self) -> None:
+            self.seen: list[int] = []
+
+        def on_step_end(self, trainer, step, values) -> None:
+            self.seen.append(step)
+
+    histories = []
+    for count in (1, 3):
+        made, told = trainer(engine=mg.jax.Engine(steps_per_dispatch=count)), Steps()
+        made.fit(mg.data.batches((X, Y), 2, seed=1), epochs=2, callbacks=[told])
+        assert told.seen == list(range(1, 9))
+        histories.append(made.history.loss)
+    np.testing.assert_allclose(histories[1], histories[0], rtol=1e-5)
+
+
+def test_failed_step_of_a_dispatch_leaves_the_variables_to_the_next():
+    def made(count: int) -> mg.Trainer:
+        model = nn.Sequential(nn.Embedding(5, 4, out_of_range="error"), nn.Flatten(), nn.Linear(3))
+        return mg.Trainer(model, optimizer="sgd", seed=1, engine=mg.jax.Engine(steps_per_dispatch=count))
+
+    good, bad, y = np.zeros((4, 2), np.int32), np.full((4, 2), 7, np.int32), np.zeros(4, np.int32)
+    together, single = made(3), made(1)
+    results = [together.train_step(x, y) for x in (good, bad, good)]
+    with pytest.raises(mg.OutOfRangeError):
+        results[1].wait()
+    expected = [float(single.train_step(good, y)) for _ in range(2)]
+    np.testing.assert_allclose([float(results[0]), float(results[2])], expected, rtol=1e-6)
+    assert together.step == 2
+
+
+def test_steps_per_dispatch_that_cannot_apply_raise():
+    for count in (0, True, 1.5):
+        with pytest.raises(mg.GraphError, match="steps_per_dispatch must be a positive int"):
+            mg.jax.Engine(steps_per_dispatch=count)
+    with pytest.raises(mg.GraphError, match=r"gradient_accumulation_steps=2 cannot be combined .* steps_per_dispatch=4"):
+        trainer(engine=mg.jax.Engine(steps_per_dispatch=4), gradient_accumulation_steps=2)
+
+
+@pytest.mark.parametrize("count", [None, 2])
 def test_batches_on_the_device_train_like_batches_on_the_host(on_cpu, count):
     engine = mg.jax.Engine(None if count is None else mesh(count, "data"))
     made = trainer(engine=engine)

@@ -30,6 +30,7 @@ class Settings(Protocol):
     placement: Placement
     precision: str
     loop_limit: int
+    steps_per_dispatch: int
 
     @property
     def has_tensor_cores(self) -> bool:
@@ -53,6 +54,7 @@ class Runner:
         self._values: dict[str, Any] = {}
         self._changed: set[str] = set()
         self._prepared: dict[Any, Prepared] = {}
+        self._queue: list[Execution] = []
         self._shardings: dict[str, tuple[Any, Any]] = {}
 
     def compile(
@@ -93,6 +95,34 @@ class Runner:
         types = {tensor: (tensor.dtype, tuple(array.shape)) for tensor, array in feeds.items()}
         return self.compile(types, targets, (), list(feeds)).run_async(list(feeds.values())).results
 
+    # --- queued steps ----------------------------------------------------------------------------------------------
+
+    def submit(self, execution: Execution) -> None:
+        """Queue a training step, and start the queue once it has as many steps as one dispatch.
+
+        Args:
+            execution: A step that has not been started.
+        """
+        if self._queue and self._queue[0].prepared is not execution.prepared:
+            self.flush()
+        self._queue.append(execution)
+        if len(self._queue) == self.engine.steps_per_dispatch:
+            self.flush()
+
+    def flush(self) -> None:
+        """Start all queued steps, because there are enough or because their results are needed."""
+        queue, self._queue = self._queue, []
+        try:
+            if len(queue) > 1 and len(queue) == self.engine.steps_per_dispatch:
+                queue[0].prepared.start_together(queue)
+            else:
+                for execution in queue:
+                    execution.prepared.start(execution)
+        except Exception as failure:
+            for execution in queue:
+                execution.fail(failure)
+            raise
+
     # --- values of variables ---------------------------------------------------------------------------------------
 
     def shardings(self) -> dict[str, tuple[Any, Any]]:
@@ -111,6 +141,7 @@ class Runner:
         Returns:
             One jax.Array per variable.
         """
+        self.flush()
         if guest_of(self.graph) is not self:
             self._home = self.graph.on()  # The graph's previous runner, if any, has returned its values to the graph.
             self._values, self._changed = {}, set()
@@ -172,6 +203,7 @@ class Runner:
 
     def give_back(self) -> None:
         """Copy changed values of variables back to the graph, so that another runner can use the graph."""
+        self.flush()
         if guest_of(self.graph) is not self or self._home is None:
             return
         set_guest(self.graph, None)
@@ -219,6 +251,19 @@ class Prepared:
         )
         options = _compiler_options(engine.device.platform, computes_again)
         self.step = jax.jit(step, donate_argnums=0, compiler_options=options, **results)
+        self._is_step = bool(operations)
+
+        def steps(assigned: list[Any], others: list[Any], feeds: list[list[Any]]) -> tuple[Any, list[Any], Any]:
+            def one(state: list[Any], given: list[Any]) -> tuple[list[Any], Any]:
+                made, changed, outside = step(state, others, given)
+                return changed, (made, outside)
+
+            stacked = [jax.numpy.stack(values) for values in zip(*feeds, strict=True)]
+            changed, found = jax.lax.scan(one, assigned, stacked, length=len(feeds))
+            made, outside = zip(*(jax.tree.map(lambda v, i=i: v[i], found) for i in range(len(feeds))), strict=True)
+            return list(made), changed, list(outside)
+
+        self._steps = jax.jit(steps, donate_argnums=0, compiler_options=options, **results)
 
     def width(self) -> AbstractContextManager[Any]:
         """Return a context manager that enables 64-bit types in JAX if the program needs them."""
@@ -233,14 +278,19 @@ class Prepared:
         Returns:
             The values of assigned variables, the values of other variables, and the feeds, as three lists.
         """
-        runner, placement = self.runner, self.runner.engine.placement
-        feeds = [
+        return *self._variables(), self._placed(inputs)
+
+    def _variables(self) -> tuple[list[Any], list[Any]]:
+        return self.runner.values(self._assigned), self.runner.values(self._read)
+
+    def _placed(self, inputs: Sequence[Any]) -> list[Any]:
+        placement = self.runner.engine.placement
+        return [
             value.value
             if isinstance(value, DeviceArray)
             else placement.placed(value.numpy() if isinstance(value, NDArray) else np.asarray(value), sharding)
             for value, sharding in zip(inputs, self._feeds, strict=True)
         ]
-        return runner.values(self._assigned), runner.values(self._read), feeds
 
     def memory(self, inputs: Sequence[Any]) -> StepMemory:
         """Return the bytes that the step needs on one device, according to XLA's memory analysis.
@@ -274,9 +324,35 @@ class Prepared:
             An Execution to wait for.
         """
         with self.width():
-            targets, changed, outside = self.step(*self.arguments(inputs))
+            execution = Execution(self, self._placed(inputs))
+        if self._is_step and self.runner.engine.steps_per_dispatch > 1:
+            self.runner.submit(execution)
+        else:
+            self.start(execution)
+        return execution
+
+    def start(self, execution: Execution) -> None:
+        """Start one run.
+
+        Args:
+            execution: A run that has not been started.
+        """
+        with self.width():
+            targets, changed, outside = self.step(*self._variables(), execution.feeds)
         self.runner.keep(dict(zip(self.program.assigned, changed, strict=True)))
-        return Execution(targets, outside if self.program.checks is not None else None, self.program)
+        execution.begin(targets, outside)
+
+    def start_together(self, executions: Sequence[Execution]) -> None:
+        """Start several runs in one dispatch, each with the variables that the previous one has changed.
+
+        Args:
+            executions: Runs that have not been started, in order.
+        """
+        with self.width():
+            every, changed, outside = self._steps(*self._variables(), [execution.feeds for execution in executions])
+        self.runner.keep(dict(zip(self.program.assigned, changed, strict=True)))
+        for execution, *found in zip(executions, every, outside, strict=True):
+            execution.begin(*found)
 
 
 def _compiler_options(platform: str, computes_again: bool) -> dict[str, Any] | None:
@@ -292,18 +368,49 @@ def _compiler_options(platform: str, computes_again: bool) -> dict[str, Any] | N
 
 
 class Execution:
-    """A run that may still be in progress."""
+    """A run that may still be in progress, or in the queue of its runner."""
 
-    def __init__(self, targets: list[Any], outside: Any, program: Program) -> None:
-        self._targets, self._outside, self._program = targets, outside, program
+    def __init__(self, prepared: Prepared, feeds: list[Any]) -> None:
+        self.prepared, self.feeds = prepared, feeds
+        self._targets: list[Any] | None = None
+        self._outside: Any = None
+        self._failure: Exception | None = None
+
+    def begin(self, targets: list[Any], outside: Any) -> None:
+        """Store the results of the run once it has been started, and release the feeds.
+
+        Args:
+            targets: The arrays of the targets.
+            outside: Whether an index was out of range, as an array.
+        """
+        self._targets, self.feeds = targets, []
+        self._outside = outside if self.prepared.program.checks is not None else None
+
+    def fail(self, failure: Exception) -> None:
+        """Store the exception with which starting the run failed, unless the run has been started.
+
+        Args:
+            failure: The exception.
+        """
+        if self._targets is None:
+            self._failure, self.feeds = failure, []
 
     @property
     def done(self) -> bool:
         """Whether the run has finished, without waiting for it."""
-        return all(array.is_ready() for array in self._waited())
+        return self._failure is not None or all(array.is_ready() for array in self._waited())
+
+    def _started(self) -> list[Any]:
+        if self._targets is None and self._failure is None:
+            self.prepared.runner.flush()
+        if self._failure is not None:
+            raise self._failure
+        assert self._targets is not None
+        return self._targets
 
     def _waited(self) -> list[Any]:
-        return self._targets if self._outside is None else [*self._targets, self._outside]
+        targets = self._started()
+        return targets if self._outside is None else [*targets, self._outside]
 
     def wait(self, timeout: float | None = None) -> Execution:
         """Wait for the run to finish.
@@ -326,7 +433,7 @@ class Execution:
         for array in self._waited():
             array.block_until_ready()
         if self._outside is not None and bool(local(self._outside)):
-            check = self._program.checks
+            check = self.prepared.program.checks
             assert check is not None  # The flag is set only by a check, so there is one.
             raise OutOfRangeError(
                 f"[{check.attributes['of']}] an index is out of range in this operation or in a later operation that "
@@ -349,7 +456,7 @@ class Execution:
     def results(self) -> list[NDArray]:
         """The results of the run, one array per target. Reading them waits for the run to finish."""
         self.wait()
-        return [asarray(local(array), copy=True) for array in self._targets]
+        return [asarray(local(array), copy=True) for array in self._started()]
 
 
 def local(array: Any) -> np.ndarray:

@@ -188,6 +188,9 @@ class Engine(Protocol):
     def process(self) -> tuple[int, int]:
         """The index of this process, and the number of processes that train together."""
 
+    steps_per_dispatch: int
+    """Number of training steps that the engine starts together."""
+
     def of_first(self, number: int) -> int:
         """Return the number that the first process passes. All processes must call this.
 

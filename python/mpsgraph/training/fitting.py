@@ -138,7 +138,7 @@ class Fit:
             built = self.builder.last_built
             assert built is not None
             self.pending.append((result, built, batch))
-            self._record(keep=1)
+            self._record(keep=self.state.steps.limit - 1)
             if trainer.stopped is not None:
                 self._record(keep=0)
                 return

@@ -23,6 +23,8 @@ class StepsInFlight:
     def __init__(self) -> None:
         self._started: deque[tuple[StepResult, list[Any]]] = deque()
         self._made = 0
+        self.limit = IN_FLIGHT
+        """Number of steps that may be running, or queued by an engine, while the next one is prepared."""
 
     @property
     def made(self) -> int:
@@ -43,7 +45,7 @@ class StepsInFlight:
         If several steps form one update, each step waits for the previous one, because whether it accumulates or
         applies its gradients depends on whether the previous step succeeded.
         """
-        limit = 1 if accumulation > 1 else IN_FLIGHT
+        limit = 1 if accumulation > 1 else self.limit
         while len(self._started) >= limit:
             self._wait_for_oldest()
 

@@ -182,7 +182,8 @@ class Trainer(Tracked):
         self.checkpoint_layers = assigned(self, "checkpoint_layers", checkpoint_layers)
         network = ImportedNetwork(model) if isinstance(model, Model) else Network(model, seed)
         self.engine: Engine | None = engine
-        runner = None if engine is None else self._runner_on(engine, network.graph, device, precision)
+        accumulation = gradient_accumulation_steps
+        runner = None if engine is None else self._runner_on(engine, network.graph, device, precision, accumulation)
         self._joins = engine is not None and engine.share.count > 1
         """Whether processes pass different shares of each batch to the engine."""
         self.stopped: str | None = None
@@ -190,8 +191,10 @@ class Trainer(Tracked):
         self.precision, self.precision_error = _precision(precision), precision_error
         self.low_precision_weights = assigned(self, "low_precision_weights", low_precision_weights)
         self.distributed = DataParallel() if distributed is True else distributed
-        self.state = TrainingState(network, seed, device, gradient_accumulation_steps, _SAVE_AVERAGES)
+        self.state = TrainingState(network, seed, device, accumulation, _SAVE_AVERAGES)
         self.state.engine = engine
+        if engine is not None:
+            self.state.steps.limit *= engine.steps_per_dispatch
         custom, measures = type(self).training_step is not Trainer.training_step, self.precision == "auto"
         self.builder = StepBuilder(self, self.state, network, custom=custom, engine=runner, measures=measures)
         if isinstance(precision, Mapping):
@@ -232,7 +235,9 @@ class Trainer(Tracked):
         self.state.partnership = Partnership(self.distributed)
         everyone().at_exit(_waiting(self.state))
 
-    def _runner_on(self, engine: Engine, graph: Graph, device: Device | str | None, precision: object) -> Runner:
+    def _runner_on(
+        self, engine: Engine, graph: Graph, device: Device | str | None, precision: object, accumulation: int
+    ) -> Runner:
         """Return the graph's runner on an engine. Raise GraphError for options that only mpsgraph's devices support."""
         if not callable(getattr(engine, "on", None)):
             raise GraphError(
@@ -244,6 +249,12 @@ class Trainer(Tracked):
         if precision == "auto":
             raise GraphError(
                 "Trainer: precision='auto' cannot be combined with engine: pass another precision, such as 'float32'"
+            )
+        if accumulation > 1 and engine.steps_per_dispatch > 1:
+            raise GraphError(
+                f"Trainer: gradient_accumulation_steps={accumulation} cannot be combined with an engine of "
+                f"steps_per_dispatch={engine.steps_per_dispatch}, because each step waits for the previous one: leave "
+                "one of them at 1"
             )
         return engine.on(graph)
 
