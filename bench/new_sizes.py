@@ -26,6 +26,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -366,12 +367,11 @@ def drawn(*shape: int) -> Callable[[int], np.ndarray]:
 
 def networks() -> dict[str, tuple[Callable[[], OfSize], int, int]]:
     """Return the networks, each with the smallest and the largest size."""
+    import mpsgraph as mg
     import w1_digits
     import w2_resnet50
     import w3_conv_lstm
     import w6_mlp
-
-    import mpsgraph as mg
 
     def resnet() -> OfSize:
         trainer = mg.Trainer(w2_resnet50.network(), loss="cross_entropy", optimizer=mg.optim.SGD(0.01), metrics=())
@@ -403,9 +403,9 @@ def network_sides(make: Callable[[], OfSize], least: int, most: int, rounds: int
 
     def new() -> list[float]:
         last[:] = [sizes.pop() for _ in range(count)]
-        return [timed(lambda: run(size)) for size in last]
+        return [timed(partial(run, size)) for size in last]
 
-    return {"new size": new, "known size": lambda: [timed(lambda: run(size)) for size in last]}
+    return {"new size": new, "known size": lambda: [timed(partial(run, size)) for size in last]}
 
 
 WORKLOADS: dict[str, Callable[[argparse.Namespace], dict[str, Side]]] = {

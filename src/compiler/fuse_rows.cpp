@@ -3,10 +3,10 @@
 //   %w = multiplication(cast(%q), %s)              %p = fused_matrix_multiplication(%x, %q)
 //   %y = matrix_multiplication(%x, %w)      ->     %y = multiplication(%p, %s)
 //
-// The product takes as long as reading the matrix, so a kernel converts the elements while it reads them. Otherwise each
-// run would write the converted matrix to memory and read it again. Scales %s, and zero points %z subtracted from the
-// elements, are moved behind the product if they are the same for a whole column. With more rows, the conversion takes
-// a smaller part of the time, and stays.
+// The product takes as long as reading the matrix, so a kernel converts the elements while it reads them. Otherwise
+// each run would write the converted matrix to memory and read it again. Scales %s, and zero points %z subtracted from
+// the elements, are moved behind the product if they are the same for a whole column. With more rows, the conversion
+// takes a smaller part of the time, and stays.
 #include "compiler/passes.h"
 #include "core/definition.h"
 #include "core/wide.h"

@@ -1,4 +1,4 @@
-"""Training steps and image networks for new sizes: the same bits as complete compilations, whatever sizes came before."""
+"""Training steps and networks for new sizes have the bits of complete compilations, whatever sizes came before."""
 
 import importlib
 import os

@@ -267,7 +267,9 @@ def test_steps_per_dispatch_that_cannot_apply_raise():
     for count in (0, True, 1.5):
         with pytest.raises(mg.GraphError, match="steps_per_dispatch must be a positive int"):
             mg.jax.Engine(steps_per_dispatch=count)
-    with pytest.raises(mg.GraphError, match=r"gradient_accumulation_steps=2 cannot be combined .* steps_per_dispatch=4"):
+    with pytest.raises(
+        mg.GraphError, match=r"gradient_accumulation_steps=2 cannot be combined .* steps_per_dispatch=4"
+    ):
         trainer(engine=mg.jax.Engine(steps_per_dispatch=4), gradient_accumulation_steps=2)
 
 

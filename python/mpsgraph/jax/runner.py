@@ -359,7 +359,7 @@ def _compiler_options(platform: str, computes_again: bool) -> dict[str, Any] | N
     """Return XLA's options for a platform, and for steps that compute or collect values again to save memory."""
     if platform == "gpu":
         # cuBLAS is as fast as Triton here, and choosing among Triton's kernels takes several seconds of a first step.
-        # Merging matmuls of the same operand, such as those for keys and values, would copy their results and gradients.
+        # Merging matmuls of the same operand, such as those for keys and values, copies their results and gradients.
         return {"xla_gpu_enable_triton_gemm": False, "xla_gpu_dot_merger_threshold_mb": 0}
     if platform == "cpu" and computes_again:
         # This pass of XLA for CPUs removes the barriers before equal values are merged, so nothing is computed again.

@@ -33,8 +33,8 @@ class Recomputation:
     """Element-wise values that the backward pass computes again from smaller ones instead of reading them from memory.
 
     GELU in mixed precision is an example: its tanh in float32 is twice as large as its operand in bfloat16. XLA itself
-    computes cheap operations again, but not these. All values that have the same sources are then computed from them, so
-    that they are read once.
+    computes cheap operations again, but not these. All values that have the same sources are then computed from them,
+    so that they are read once.
 
     Reductions are the opposite case: XLA computes the mean and the variance of a normalized row again in each operation
     that uses them, which reads the whole row several times. The backward pass reads them from memory instead.

@@ -103,7 +103,7 @@ def _packed(node: Node) -> Tensor | None:
         return None
     try:
         elements, scales = node.value(0), node.value(1)
-        zeros = node.value(2).astype(np.float32) if node.has(2) else np.float32(0)
+        zeros = node.value(2).astype(np.float32) if node.has(2) else np.zeros((), np.float32)
     except DataDependent:
         return None
     if scales.dtype.kind != "f" or elements.ndim == 0:
@@ -113,7 +113,7 @@ def _packed(node: Node) -> Tensor | None:
     if not block and scales.size > 1:  # one scale per index of the axis: a group is a whole row or column
         if elements.ndim != 2:
             return None
-        scales, zeros = (np.expand_dims(v, 1 - axis) if v.ndim else v for v in (scales, zeros))
+        scales, zeros = np.expand_dims(scales, 1 - axis), np.expand_dims(zeros, 1 - axis) if zeros.ndim else zeros
         axis = 1 - axis
     elif not block:
         scales = np.broadcast_to(scales.reshape(()), (*elements.shape[:-1], 1))

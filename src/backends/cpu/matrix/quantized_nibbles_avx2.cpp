@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t width = lanes<float>, vector_bytes = MPSGRAPH_VECTOR_BYTES;
 constexpr int digits = DigitRow::digits, digit_bits = DigitRow::digit_bits;
 
-// Multiply the rows first, first + step, ..., `count` in all. If `one_group`, all words of a vector belong to one group,
-// and there are no other words; vectors that share factors and a scale are summed as integers.
+// Multiply the rows first, first + step, ..., `count` in all. If `one_group`, all words of a vector belong to one
+// group, and there are no other words; vectors that share factors and a scale are summed as integers.
 template <int bits, int count, bool one_group>
 void multiply_nibbles(const PackedWeights& weights, int64_t first, int64_t step, const DigitRow& row,
                       const PreparedRows& x, float* result) {
