@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -168,7 +169,7 @@ def onnx_model(layers: list[tuple[int, int]], dtype: str, operator: str) -> Any:
     return model
 
 
-def onnx_case(operator: str, dtype: str, layers: list[tuple[int, int]], threads: int) -> dict[str, Run]:
+def onnx_case(operator: str, dtype: str, threads: int, layers: list[tuple[int, int]]) -> dict[str, Run]:
     import mpsgraph as mg
     import mpsgraph.onnx
 
@@ -254,13 +255,13 @@ def cases(threads: int) -> Iterator[tuple[str, str, float, Callable[[list[tuple[
     """Yield the path, the format, the bytes per weight, and a function that builds the sides."""
     for dtype, size in FORMATS.items():
         for operator in ("MatMul", "Gemm", "Gemm^T"):
-            yield f"ONNX {operator}", dtype, size, lambda c, o=operator, d=dtype: onnx_case(o, d, c, threads)
-    yield "ONNX MatMulNBits", "int4", FORMATS["int4"], lambda c: onnx_case("MatMulNBits", "int4", c, threads)
+            yield f"ONNX {operator}", dtype, size, partial(onnx_case, operator, dtype, threads)
+    yield "ONNX MatMulNBits", "int4", FORMATS["int4"], partial(onnx_case, "MatMulNBits", "int4", threads)
     for dtype, size in FORMATS.items():
         bytes_of = int(dtype[3:]) / 8 + 8 / 64 if dtype.startswith("int") else size
-        yield "nn.Linear", dtype, bytes_of, lambda c, d=dtype: layers_case(d, c)
+        yield "nn.Linear", dtype, bytes_of, partial(layers_case, dtype)
     for dtype in ("float32", "bfloat16", "int8"):
-        yield "torch.compile", dtype, FORMATS[dtype], lambda c, d=dtype: torch_case(d, c)
+        yield "torch.compile", dtype, FORMATS[dtype], partial(torch_case, dtype)
 
 
 def reading() -> Run:
@@ -314,7 +315,8 @@ def measure(options: argparse.Namespace) -> None:
             sides = build(layers)
             agree(sides, title, 0.1 if dtype == "bfloat16" else 1e-3)
             count = sum(a * b for a, b in layers) * size
-            bounds, ratios = [], {side: [] for side in sides}
+            bounds: list[float] = []
+            ratios: dict[str, list[float]] = {side: [] for side in sides}
             for _ in range(options.rounds):
                 bounds.append(turn(read, options.seconds, clock) * count / READ)
                 for side, run in sides.items():
