@@ -10,6 +10,7 @@ from harness.small_language_model import SIZES, small_model, word_tokenizer
 from mpsgraph.lm.families import family_of
 from mpsgraph.lm.storage import write_safetensors
 from mpsgraph.lm.weights import written
+from mpsgraph.nn.parts import all_variables
 from mpsgraph.nn.state import Value, bits_of, wide_of
 from mpsgraph.nn.weights.files import read_values
 
@@ -188,5 +189,5 @@ def test_every_variable_of_every_family_has_exactly_one_rule():
         rules = family_of(entries["model_type"]).rules(model.architecture)
         paths = [path for rule in rules for path in rule.ours]
         names = [name for rule in rules for name in rule.theirs]
-        assert sorted(paths) == sorted(dict(model._variables())) and len(names) == len(set(names))
+        assert sorted(paths) == sorted(all_variables(model)) and len(names) == len(set(names))
         assert set(written(model, rules)) == set(names)

@@ -261,9 +261,10 @@ def _entry(each: Public, public: dict[int, str]) -> str:
 def members_of(owner: type, public: dict[int, str]) -> list[tuple[str, Any]]:
     """Return a class's documented methods and properties, including those of bases that the reference does not list."""
     found: dict[str, Any] = {}
+    listed = [base for base in owner.__mro__[1:] if id(base) in public]
     for part in owner.__mro__:
         inside = part.__module__.startswith("mpsgraph") and not part.__module__.startswith("mpsgraph.ops")
-        if not inside or (part is not owner and id(part) in public):
+        if not inside or any(issubclass(base, part) for base in listed):
             continue
         for name, member in vars(part).items():
             if name[0] != "_" and (callable(member) or isinstance(member, (property, staticmethod, classmethod))):
