@@ -270,7 +270,8 @@ def test_saving_a_trainer_inside_its_own_step_raises(tmp_path):
         return value
 
     trainer = mg.Trainer(Saving(), loss="mse", optimizer=mg.optim.SGD(0.1))
-    with pytest.raises(mg.DeviceError, match="the wait would never end"):
+    # The operation may run before the trainer has counted the step, so that `save` does not wait for it.
+    with pytest.raises(mg.DeviceError, match="the wait would never end|from within its own run"):
         trainer.train_step(np.ones((2, 3), np.float32), np.ones((2, 1), np.float32)).wait(60)
 
 
