@@ -124,6 +124,14 @@ def test_selftest_first_step_losses_match_the_cpu():
     assert perform(check).status == PASSED
 
 
+def test_training_that_takes_too_long_is_noted_with_its_progress(monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr(digits, "LONGEST", 0.0)
+    result = digits.training(Options("metal", quick=True))
+    assert result.status == NOTED and 0 < result.numbers["iterations"] < digits.QUICK_ITERATIONS
+    assert "of 40 iterations" in result.message
+
+
 def test_every_selftest_probe_returns_an_answer():
     made = probes.checks(Options("metal"))
     assert len({check.name for check in made}) == len(made) > 12

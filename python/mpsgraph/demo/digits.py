@@ -11,6 +11,7 @@ scikit-learn's 1,797 scanned digits, or MNIST's files.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 import mpsgraph as mg
 from mpsgraph import nn
 from mpsgraph._optional import require
+from mpsgraph.training.callbacks import Callback
 
 BATCH = 40
 LEARNING_RATE, WARM_UP = 0.15, 20
@@ -50,13 +52,14 @@ def train(
     seed: int,
     progress: bool = True,
     device: mg.Device | str | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> mg.Trainer:
     """Train the classifier for `iterations` steps with batches of 40 samples."""
     rate = mg.optim.CosineRate(LEARNING_RATE, steps=max(1, iterations - WARM_UP))
     optimizer = mg.optim.SGD(mg.optim.WarmUp(rate, WARM_UP))
     trainer = mg.Trainer(classifier(), loss="cross_entropy", optimizer=optimizer, device=device, seed=seed)
     batches = mg.data.batches(train_set, BATCH, shuffle=True, seed=seed, drop_last=True)
-    trainer.fit(batches, iterations=iterations, progress=progress)
+    trainer.fit(batches, iterations=iterations, progress=progress, callbacks=list(callbacks))
     return trainer
 
 
