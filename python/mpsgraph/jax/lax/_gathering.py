@@ -9,13 +9,13 @@ import numpy as np
 from jax.lax import optimization_barrier, with_sharding_constraint
 
 from ..._core import Operation, Tensor, definitions
+from ._recomputation import REDUCTIONS
 
 Value: TypeAlias = Any
 Use: TypeAlias = "tuple[Tensor, bool]"
 """A variable, or a value computed from its parts, and whether the backward pass uses it."""
 
 _BY_PARTS = {entry["name"] for entry in definitions() if entry["elementwise"]} | {"cast", "read"}
-_REDUCTIONS = {entry["name"] for entry in definitions() if entry["name"].startswith("reduction_")}
 _AHEAD = 4
 """Number of variables that are collected ahead of the operation that is running."""
 
@@ -64,7 +64,7 @@ class Gathering:
 
     def _needed_by(self, operation: Operation) -> list[Tensor]:
         """Return the operands of which an operation needs more than one part."""
-        if operation.kind in _REDUCTIONS or operation.kind == "assign":
+        if operation.kind in REDUCTIONS or operation.kind == "assign":
             return []
         return [t for t in operation.inputs if t in self._shardings and not _is_by_parts(operation, t)]
 

@@ -25,7 +25,7 @@ class Trace(Protocol):
 
 
 _ELEMENTWISE = {entry["name"] for entry in definitions() if entry["elementwise"]}
-_REDUCTIONS = {entry["name"] for entry in definitions() if entry["name"].startswith("reduction_")}
+REDUCTIONS = {entry["name"] for entry in definitions() if entry["name"].startswith("reduction_")}
 _EXPENSIVE = ("tanh", "erf", "exponent", "logarithm", "sigmoid", "power", "sin", "cos")
 
 
@@ -66,7 +66,7 @@ class Recomputation:
         given = [source for source in found if source.operation.kind != "constant"]
         if not given:
             return False
-        if all(source.operation.kind in _REDUCTIONS or source in self._values for source in given):
+        if all(source.operation.kind in REDUCTIONS or source in self._values for source in given):
             return True
         return expensive and sum(_bytes(source) for source in found) < _bytes(tensor)
 
