@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
+from collections.abc import Callable
 
 import mpsgraph as mg
 import numpy as np
@@ -40,6 +42,13 @@ def waiting_for(event: mg.SharedEvent, value: int = 1) -> mg.ExecutionDescriptor
     descriptor = mg.ExecutionDescriptor()
     descriptor.wait_for_event(event, value, SECONDS)
     return descriptor
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def run_program(program: str, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess:

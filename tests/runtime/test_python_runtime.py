@@ -5,13 +5,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import weakref
 
 import mpsgraph as mg
 import numpy as np
 import pytest
 from harness import device
+from harness.runtime import wait_for
 
 pytestmark = pytest.mark.both_devices
 
@@ -23,13 +23,6 @@ def doubler() -> tuple[mg.Graph, mg.Tensor, mg.Tensor]:
     g = mg.Graph()
     x = g.placeholder((-1,), name="x")
     return g, x, x * 2
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def python(code: str) -> str:

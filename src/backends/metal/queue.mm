@@ -127,8 +127,8 @@ void MetalCommands::watch(std::function<void(std::exception_ptr)> completed) {
 MPSCommandBuffer* MetalCommands::next_program() {
   if (has_program_) {
     watch();
-    [buffer_ commitAndContinue];
-    buffer_.label = @(label_.c_str());
+    [buffer_ commit];
+    open();  // commitAndContinue would keep the intermediate results of every program until the last one is released
   }
   has_program_ = true;
   watch();  // MPSGraph may submit part of the work while encoding

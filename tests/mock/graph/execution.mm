@@ -9,6 +9,7 @@
 #include "metal/counts.h"
 #include "metal/mock_metal.h"
 #include "mock.h"
+#include "mps/core/command_buffer.h"
 
 using namespace mock;
 
@@ -99,6 +100,7 @@ void encode(MPSCommandBuffer* buffer, MPSGraph* graph, MPSGraphExecutable* execu
   if (!executable) compile_unless_known(graph, feeds, targets, also, descriptor);
   for (MPSGraphTensor* tensor in feeds) check_type(@"feed", tensor, feeds[tensor]);
   for (NSUInteger i = 0; i < targets.count; ++i) check_type(@"target", targets[i], results[i]);
+  [buffer holdScratch];
   NSDictionary* fed = [feeds copy];
   NSArray *wanted = [targets copy], *given = [results copy], *effects = [also copy];
   const std::shared_ptr<Variables> variables = executable ? executable->variables : graph->variables;

@@ -1,7 +1,8 @@
 // MPSCommandBuffer: a command buffer whose work can be committed in parts.
-#import <MetalPerformanceShaders/MetalPerformanceShaders.h>
+#include "mps/core/command_buffer.h"
 
 #include "metal/mock_metal.h"
+#include "metal/resource.h"
 
 #pragma clang diagnostic ignored "-Wprotocol"
 #pragma clang diagnostic ignored "-Wincomplete-implementation"
@@ -9,6 +10,7 @@
 
 @implementation MPSCommandBuffer {
   MockCommandBuffer* _current;
+  NSMutableArray* _scratch;
 }
 
 + (instancetype)commandBufferFromCommandQueue:(id<MTLCommandQueue>)queue {
@@ -20,6 +22,14 @@
 - (instancetype)initWithCommandBuffer:(id<MTLCommandBuffer>)buffer {
   if ((self = [super init])) _current = static_cast<MockCommandBuffer*>(buffer);
   return self;
+}
+
+- (void)holdScratch {
+  constexpr NSUInteger bytes = 16384;
+  if (!_scratch) _scratch = [NSMutableArray array];
+  [_scratch addObject:[[MockBuffer alloc] initWithDevice:static_cast<MockDevice*>(_current.device)
+                                                  length:bytes
+                                                 storage:MTLStorageModePrivate]];
 }
 
 - (id<MTLCommandBuffer>)commandBuffer {

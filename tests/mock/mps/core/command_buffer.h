@@ -1,0 +1,9 @@
+// What the mock's frameworks ask of an MPSCommandBuffer.
+#pragma once
+
+#import <MetalPerformanceShaders/MetalPerformanceShaders.h>
+
+@interface MPSCommandBuffer (Mock)
+// Allocates memory for intermediate results of a program, which lives as long as the command buffer.
+- (void)holdScratch;
+@end
