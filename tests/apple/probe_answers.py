@@ -115,6 +115,19 @@ RULES = [
         f"^{ENDED}",
         "^(refused|the folder is made|nothing is written)",
     ),
+    Rule(
+        "package_without_a_manifest",
+        "loading a package without `manifest.plist`",
+        f"^{ENDED}",
+        "^(refused|nothing is loaded)",
+    ),
+    Rule(
+        "memory_of_continued_buffers",
+        "intermediate results of programs in a command buffer that is continued",
+        r"^[1-9]\d{3,} KB",
+        r"^-?\d{1,3} KB",
+    ),
+    Rule("package_without_a_manifest", "", f"^({ENDED}|refused|an executable|nothing)", counted_on=True),
     Rule("padding_of_five_axes", "padding of large tensors with more than four axes", rf"{DIES}|^[1-9]\d* of", "^0 of"),
     Rule("scan_of_five_axes", "cumulative operations", rf"{DIES}|: (?!\[1, 3, 6\])", r": \[1, 3, 6\]"),
     Rule(

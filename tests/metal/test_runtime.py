@@ -344,6 +344,9 @@ def test_loading_invalid_apple_package_raises(tmp_path: Path, d: Doubling):
         mg.SerializedExecutable(str(tmp_path / "none.mpsgraphpackage"))
     path = tmp_path / "model.mpsgraphpackage"
     d.g.compile({d.x: (2,)}, [d.y]).serialize(str(path))
+    (path / "manifest.plist").unlink()
+    with pytest.raises(mg.PackageError, match="must be an MPSGraphPackage, but contains no manifest.plist; write"):
+        mg.SerializedExecutable(str(path))
     Path(f"{path}.json").write_text("{}")
     with pytest.raises(mg.PackageError, match="missing or damaged"):
         mg.SerializedExecutable(str(path))

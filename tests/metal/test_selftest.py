@@ -43,6 +43,7 @@ REFUSED = (
     "attention_pattern",
     "gradient_of_varying_gamma",
     "package_without_a_folder",
+    "package_without_a_manifest",
     *(f"extrema_of_{name}" for name in ("int8", "uint8", "int16", "uint16", "uint32", "bfloat16")),
     "bounds_with_a_dimension",
     "rank_0",
@@ -56,6 +57,7 @@ REFUSED = (
 OLDEST_MACOS = {
     "extrema_of_bfloat16": 14,
     "package_without_a_folder": 14,
+    "package_without_a_manifest": 14,
     "four_bit_constants": 15,
     "four_bit_words": 15,
     "groups_of_rows": 15,

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* extension = ".mpsgraphpackage";
+constexpr const char* manifest = "manifest.plist";  // A file of every package that MPSGraph writes.
 
 NSURL* url_of(const std::filesystem::path& path) {
   return [NSURL fileURLWithPath:@(std::filesystem::absolute(path).c_str())];
@@ -27,7 +28,7 @@ NSURL* url_of(const std::filesystem::path& path) {
                          "this library instead");
 }
 
-MPSGraphDeploymentPlatform platform_named(const std::string& name) API_AVAILABLE(macos(14.0)) {
+MPSGraphDeploymentPlatform platform_named(const std::string& name) API_AVAILABLE(macos(14.0), ios(17.0)) {
   if (name == "macOS") return MPSGraphDeploymentPlatformMacOS;
   if (name == "iOS") return MPSGraphDeploymentPlatformIOS;
   if (name == "tvOS") return MPSGraphDeploymentPlatformTvOS;
@@ -116,6 +117,10 @@ runtime::SerializedOrder MetalProgram::serialize(const std::filesystem::path& pa
 
 MetalPackage::MetalPackage(MetalDevice& device, const std::filesystem::path& path) : device_(device) {
   if (METAL_AVAILABLE(14.0, 17.0)) {
+    std::error_code error;
+    if (!fs::is_regular_file(path / manifest, error))  // MPSGraph would abort the process
+      throw PackageError(cat("[load] ", path.string(), " must be an MPSGraphPackage, but contains no ", manifest,
+                             "; write the package again with Executable.serialize()"));
     executable_ = [[MPSGraphExecutable alloc] initWithMPSGraphPackageAtURL:url_of(path)
                                                      compilationDescriptor:compilation_descriptor()];
     if (!executable_) throw PackageError(cat("[load] MPSGraph cannot read ", path.string()));

@@ -19,6 +19,7 @@ std::vector<runtime::Probe> form_probes(MetalDevice& device);
 std::vector<runtime::Probe> node_probes(MetalDevice& device);
 std::vector<runtime::Probe> recurrent_node_probes(MetalDevice& device);
 std::vector<runtime::Probe> limit_probes(MetalDevice& device);
+std::vector<runtime::Probe> package_probes(MetalDevice& device);
 
 // Create a probe. Exceptions of Apple's frameworks become errors of this library.
 runtime::Probe probe(MetalDevice& device, const char* name, const char* question, const char* method,

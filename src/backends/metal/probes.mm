@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -157,6 +158,48 @@ std::string gather_outside(MetalDevice& device) {
 
 // --- memory ----------------------------------------------------------------------------------------------------------
 
+// Two matmuls, whose intermediate result has a megabyte, are encoded many times.
+std::string memory_of_continued_buffers(MetalDevice& device) {
+  constexpr int64_t size = 512, runs = 100;
+  const std::vector<float> ones(static_cast<size_t>(size * size), 1);
+  const TensorType type{DType::float32, Shape(Dims{size, size})};
+  const NDArray fed = on_device(device, ones.data(), type), result = device.allocate(type.dtype, {size, size});
+  MPSGraph* graph = [MPSGraph new];
+  MPSGraphTensor* x = [graph placeholderWithShape:@[ @(size), @(size) ] dataType:MPSDataTypeFloat32 name:nil];
+  MPSGraphTensor* square = [graph matrixMultiplicationWithPrimaryTensor:x secondaryTensor:x name:nil];
+  MPSGraphTensor* cube = [graph matrixMultiplicationWithPrimaryTensor:square secondaryTensor:x name:nil];
+  MPSGraphTensorDataDictionary *feeds = @{x : device.data_of(fed).data},
+                               *results = @{cube : device.data_of(result).data};
+  const auto encode = [&](MPSCommandBuffer* buffer) {
+    [graph encodeToCommandBuffer:buffer
+                           feeds:feeds
+                targetOperations:nil
+               resultsDictionary:results
+             executionDescriptor:execution_descriptor()];
+  };
+  run_now(device.queue, encode);  // compiles the program
+  const NSUInteger before = device.device.currentAllocatedSize;
+  const auto grown = [&] {
+    return std::lround((static_cast<double>(device.device.currentAllocatedSize) - static_cast<double>(before)) / 1024);
+  };
+  long held = 0;
+  @autoreleasepool {
+    MPSCommandBuffer* buffer = [MPSCommandBuffer commandBufferFromCommandQueue:device.queue];
+    for (int64_t run = 0; run < runs; ++run) {
+      @autoreleasepool {
+        encode(buffer);
+        id<MTLCommandBuffer> const part = buffer.rootCommandBuffer;
+        [buffer commitAndContinue];
+        [part waitUntilCompleted];
+      }
+    }
+    held = grown();
+    [buffer commit];
+    [buffer waitUntilCompleted];
+  }
+  return cat(held, " KB more after ", runs, " programs in one MPSCommandBuffer, ", grown(), " KB after its release");
+}
+
 std::string memory_of_others(MetalDevice& device) {
   const auto page = static_cast<size_t>(getpagesize());
   const auto takes = [&](void* memory) {
@@ -187,8 +230,9 @@ Probe probe(MetalDevice& device, const char* name, const char* question, const c
 
 std::vector<Probe> probes(MetalDevice& device) {
   std::vector<Probe> all = random_probes(device);
-  for (const auto& others : {recurrent_probes(device), behaviour_probes(device), limit_probes(device),
-                             form_probes(device), node_probes(device), recurrent_node_probes(device)})
+  for (const auto& others :
+       {recurrent_probes(device), behaviour_probes(device), limit_probes(device), package_probes(device),
+        form_probes(device), node_probes(device), recurrent_node_probes(device)})
     all.insert(all.end(), others.begin(), others.end());
   const std::vector<Probe> more{
       probe(device, "variables_of_executables", "Do executables of the same MPSGraph share its variables?",
@@ -221,6 +265,12 @@ std::vector<Probe> probes(MetalDevice& device) {
             "3 + 3 = 6 twice: has_room in src/backends/metal/device.mm could be removed. An error, or an aborted "
             "process: it is needed.",
             small_buffers),
+      probe(device, "memory_of_continued_buffers",
+            "Does an MPSCommandBuffer keep the intermediate results of its earlier programs?",
+            "the device's memory after 100 runs of two matmuls, each followed by commitAndContinue",
+            "Less than 1000 KB: next_program in src/backends/metal/queue.mm could continue command buffers. More: each "
+            "program needs an MPSCommandBuffer of its own.",
+            memory_of_continued_buffers),
       probe(device, "memory_of_others", "Which memory that Metal did not allocate can it share?",
             "newBufferWithBytesNoCopy: over four writable pages, four read-only pages, and memory of malloc",
             "Shared: numpy arrays are fed without a copy. Refused: MetalDevice::shared in "

@@ -1,9 +1,6 @@
 // Probes of sizes, dtypes, and forms that the backend avoids, as listed in tests/apple/behaviour.md. Each probe runs in
 // a separate process, because some Macs abort the process, which counts as an answer.
-#include <unistd.h>
-
 #include <cmath>
-#include <filesystem>
 
 #include "backends/metal/availability.h"
 #include "backends/metal/direct.h"
@@ -15,8 +12,6 @@ using runtime::NDArray;
 using runtime::Probe;
 
 namespace {
-
-namespace fs = std::filesystem;
 
 const char* const older = "not asked: this macOS version does not have the feature";
 
@@ -379,56 +374,6 @@ std::string attention_pattern(MetalDevice& device) {
              seeing ? "NaN" : "numbers");
 }
 
-// --- packages --------------------------------------------------------------------------------------------------------
-
-// Compile an executable for y. A nil descriptor selects the defaults, as in applications that pass no descriptor.
-MPSGraphExecutable* compiled_with(MetalDevice& device, MPSGraph* graph, MPSGraphTensor* y,
-                                  MPSGraphCompilationDescriptor* descriptor) {
-  return [graph compileWithDevice:device.graph_device
-                            feeds:@{}
-                    targetTensors:@[ y ]
-                 targetOperations:nil
-            compilationDescriptor:descriptor];
-}
-
-std::string package_without_a_folder(MetalDevice& device) {
-  if (METAL_AVAILABLE(14.0, 17.0)) {
-    MPSGraph* graph = [MPSGraph new];
-    MPSGraphTensor* one = [graph constantWithScalar:1 shape:@[ @1 ] dataType:MPSDataTypeFloat32];
-    MPSGraphTensor* two = [graph additionWithPrimaryTensor:one secondaryTensor:one name:nil];
-    MPSGraphExecutable* executable = compiled_with(device, graph, two, compilation_descriptor());
-    const fs::path folder = fs::temp_directory_path() / cat("mpsgraph-probe-", getpid());
-    const fs::path path = folder / "model.mpsgraphpackage";
-    [executable serializeToMPSGraphPackageAtURL:[NSURL fileURLWithPath:@(path.c_str())]
-                                     descriptor:[MPSGraphExecutableSerializationDescriptor new]];
-    std::error_code ignored;
-    const bool written = fs::exists(path, ignored);
-    fs::remove_all(folder, ignored);
-    return written ? "the folder is made and the package written" : "nothing is written, without an error";
-  }
-  return older;
-}
-
-std::string halves_at_the_default_level(MetalDevice& device) {
-  MPSGraph* graph = [MPSGraph new];
-  const uint16_t given[] = {0x0000, 0x7C00, 0x7E00};  // bits of 0, infinity, and NaN
-  MPSGraphTensor* x = [graph constantWithData:[NSData dataWithBytes:given length:sizeof given]
-                                        shape:@[ @3 ]
-                                     dataType:MPSDataTypeFloat16];
-  MPSGraphTensor* logarithm = [graph logarithmWithTensor:x name:nil];
-  MPSGraphTensor* wide = [graph castTensor:logarithm toType:MPSDataTypeFloat32 name:nil];
-  MPSGraphExecutable* executable = compiled_with(device, graph, wide, nil);
-  const NDArray result = device.allocate(DType::float32, {3});
-  run_now(device.queue, [&](MPSCommandBuffer* buffer) {
-    [executable encodeToCommandBuffer:buffer
-                          inputsArray:@[]
-                         resultsArray:@[ device.data_of(result).data ]
-                  executionDescriptor:nil];
-  });
-  const auto* numbers = reinterpret_cast<const float*>(result.data());
-  return cat("float16 logarithms of 0, infinity, NaN: ", list(std::vector<float>(numbers, numbers + 3)));
-}
-
 // clang-format off
 struct Kind { const char *name, *question; std::string (*ask)(MetalDevice&); };
 const Kind kinds[] = {
@@ -556,16 +501,6 @@ std::vector<Probe> limit_probes(MetalDevice& device) {
             "No growth, NaN for the first and numbers for the next: src/backends/metal/matrix.mm need not add 1e-20. "
             "Growth, or NaN for both: the addition is needed.",
             attention_pattern),
-      probe(device, "package_without_a_folder", "What happens when a package is written into a missing folder?",
-            "a package of one sum",
-            "An error, or a new folder: the check in src/backends/metal/package.mm only improves the message. An "
-            "aborted process: the check is needed.",
-            package_without_a_folder),
-      probe(device, "halves_at_the_default_level", "Are float16 results correct at the default optimization level?",
-            "logarithms of 0, infinity and NaN in float16, compiled without a descriptor",
-            "[-inf, inf, nan]: applications need not select level 0 as docs/metal.md asks, on this machine. Other "
-            "values: applications must select level 0.",
-            halves_at_the_default_level),
   };
   for (const Kind& kind : kinds)
     all.push_back(probe(device, kind.name, kind.question, "the maximum and minimum of three numbers",

@@ -1,5 +1,5 @@
-// MPSGraphPackages. The mock has no file format: a package is a directory with a number, by which the same process
-// finds the executable again. This tests the calls and the bookkeeping, but not the format.
+// MPSGraphPackages. The mock has no file format: a package is a directory whose manifest is a number, by which the
+// same process finds the executable again. This tests the calls and the bookkeeping, but not the format.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -38,13 +38,15 @@ std::map<int, MPSGraphExecutable*>& packages() {
   std::lock_guard lock(packages_mutex);
   const int number = static_cast<int>(packages().size());
   packages()[number] = self;
-  std::ofstream(directory / "number") << number;
+  std::ofstream(directory / "manifest.plist") << number;
 }
 
 - (instancetype)initWithMPSGraphPackageAtURL:(NSURL*)url
                        compilationDescriptor:(MPSGraphCompilationDescriptor*)descriptor {
+  std::ifstream manifest(std::filesystem::path(url.path.UTF8String) / "manifest.plist");
+  if (!manifest) misuse(@"MPSGraphExecutable: the file manifest.plist of %@ couldn't be opened", url.path);
   int number = -1;
-  std::ifstream(std::filesystem::path(url.path.UTF8String) / "number") >> number;
+  manifest >> number;
   std::lock_guard lock(packages_mutex);
   const auto found = packages().find(number);
   return found == packages().end() ? nil : found->second;
