@@ -1,6 +1,6 @@
 """Run the code blocks of the documentation pages: Python from top to bottom; C and C++ are compiled, linked, and run.
 
-Blocks that need PyTorch or Keras are only compiled here; tests/pytorch runs them.
+Blocks that need another package are only compiled here; the tests in the folder of that package run them.
 """
 
 import shutil
@@ -15,14 +15,22 @@ from harness.pages import ROOT, Block, blocks, pages, run
 
 PACKAGE = Path(mg.__file__).parent
 BLOCKS = [block for page in pages() for block in blocks(page)]
-PYTHON = [page for page in pages() if any(b.language == "python" for b in blocks(page))]
+PYTHON = {page: [b for b in blocks(page) if b.language == "python"] for page in pages()}
+PROGRAMS = {page: own for page, every in PYTHON.items() if (own := [block for block in every if not block.needs])}
 NATIVE = [block for block in BLOCKS if block.language in ("c", "cpp")]
+FOLDERS = {
+    "torch": "pytorch",
+    "keras": "pytorch",
+    "jax": "jax_and_xla",
+    "mpi4py": "distributed",
+    "coremltools": "coreml",
+}
 UNCHECKED = {"", "cmake", "swift", "text"}  # Command lines, program output, and graph drawings.
 
 
 def test_all_code_block_languages_are_known():
     assert {block.language for block in BLOCKS} - {"python", "c", "cpp"} <= UNCHECKED
-    assert len(PYTHON) > 10 and len(NATIVE) >= 3
+    assert len(PROGRAMS) > 10 and len(NATIVE) >= 3
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=lambda block: block.name)
@@ -30,10 +38,19 @@ def test_python_blocks_compile(block: Block):
     block.compiled()
 
 
-@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    run([block for block in blocks(page) if block.language == "python" and not block.needs])
+    run(PROGRAMS[page])
+
+
+def test_blocks_that_need_a_package_run_in_the_tests_of_that_package():
+    found = {(page.name, block.needs) for page, own in PYTHON.items() for block in own if block.needs}
+    assert {package for _, package in found} <= set(FOLDERS)
+    for page, package in found:
+        tests = (ROOT / "tests" / FOLDERS[package]).glob("test_*.py")
+        # tests/pytorch runs every page.
+        assert FOLDERS[package] == "pytorch" or any(page in path.read_text() for path in tests), (page, package)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="builds programs against libmpsgraph.so")
