@@ -253,7 +253,7 @@ def test_variance_scaling_has_expected_variance_in_every_mode():
             scaling(*arguments)
 
 
-@pytest.mark.parametrize("shape", [(6, 6), (3, 8), (3, 2, 4)])
+@pytest.mark.parametrize("shape", [(6, 6), (3, 8), (3, 2, 4), (300, 257), (1, 5)])
 def test_orthogonal_initializer_returns_orthogonal_matrices(shape):
     q = nn.initialisers.Orthogonal(2.0)(shape, 0).reshape(-1, shape[-1]).astype(float)
     small = q @ q.T if q.shape[0] <= q.shape[1] else q.T @ q
@@ -261,6 +261,18 @@ def test_orthogonal_initializer_returns_orthogonal_matrices(shape):
     assert (q != nn.initialisers.Orthogonal(2.0)(shape, 1).reshape(q.shape)).any()
     with pytest.raises(mg.ShapeError, match="Orthogonal"):
         nn.initialisers.Orthogonal()((3,))
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 3), (4, 2)])
+def test_orthogonal_initializer_draws_all_rotations_and_reflections_equally_often(shape):
+    rng, longest = np.random.default_rng(0), max(shape)
+    drawn = np.stack([nn.initialisers.Orthogonal()(shape, rng) for _ in range(6000)]).astype(float)
+    # Every row or column of unit length is uniform on the sphere, so that these moments of its elements are known.
+    for power, expected in ((1, 0), (2, 1 / longest), (3, 0), (4, 3 / (longest * (longest + 2)))):
+        np.testing.assert_allclose((drawn**power).mean(0), expected, atol=0.03)
+    if shape[0] == shape[1]:
+        assert abs(np.linalg.det(drawn).mean()) < 0.05
+        assert abs((np.trace(drawn, axis1=1, axis2=2) ** 2).mean() - 1) < 0.08
 
 
 def test_identity_initializer_makes_convolution_the_identity():

@@ -19,6 +19,7 @@ from .._checks import Positive, checked
 from .._core import ConstantData, DType, float32
 from .._display import ShowsArguments, shown
 from ..errors import GraphError, ShapeError
+from ._orthogonal import orthonormal_columns
 
 Fans = tuple[float, float]
 # An initial value with at least this many elements is redrawn when needed instead of being stored a second time.
@@ -382,10 +383,9 @@ class Orthogonal(ShowsArguments):
         if len(shape) < 2:
             raise ShapeError(f"Orthogonal: shape must have at least two axes, got {tuple(shape)}")
         rows, columns = math.prod(shape[:-1]), shape[-1]
-        drawn = _random(generator).standard_normal((max(rows, columns), min(rows, columns)))
-        q, r = np.linalg.qr(drawn)
-        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # Fix the signs so that every orthogonal matrix is equally likely.
-        return np.ascontiguousarray(self.gain * (q if rows >= columns else q.T).reshape(shape), np.float32)
+        q = orthonormal_columns(max(rows, columns), min(rows, columns), _random(generator))
+        q *= np.float32(self.gain)
+        return np.ascontiguousarray((q if rows >= columns else q.T).reshape(shape))
 
 
 @checked
