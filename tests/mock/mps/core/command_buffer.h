@@ -4,6 +4,7 @@
 #import <MetalPerformanceShaders/MetalPerformanceShaders.h>
 
 @interface MPSCommandBuffer (Mock)
-// Allocates memory for intermediate results of a program, which lives as long as the command buffer.
+// Allocates memory for intermediate results of a program, which lives until the command buffer has completed and been
+// released.
 - (void)holdScratch;
 @end

@@ -64,6 +64,8 @@
   _current = next;
 }
 - (void)commit {
+  NSArray* scratch = _scratch;
+  [_current addCompletedHandler:^(id<MTLCommandBuffer>) { (void)scratch; }];
   [_current commit];
 }
 - (void)waitUntilCompleted {
