@@ -12,7 +12,7 @@ import mpsgraph as mg
 import numpy as np
 import pytest
 from harness.device import has
-from harness.instructions import run_again_with
+from harness.instructions import SMALLER_SETS, run_again_with
 from harness.running import REFERENCE
 
 COMPOSITES = mg.CompilationDescriptor(disabled_passes=("normalize",))
@@ -237,6 +237,6 @@ def test_results_do_not_depend_on_thread_count():
         assert a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("instructions", ["AVX2", "baseline"])
+@pytest.mark.parametrize("instructions", SMALLER_SETS)
 def test_tests_of_this_file_pass_with_smaller_instruction_sets(instructions):
     run_again_with(instructions, __file__)

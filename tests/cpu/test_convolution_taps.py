@@ -10,6 +10,7 @@ import ml_dtypes
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.instructions import HAS_VECTORS
 
 # Images, input size, channels, kernel, outputs, and options of the convolution.
 SIZES = {
@@ -79,7 +80,7 @@ def executables(size, bias, residual, relu, dtype=mg.float32):
 @pytest.mark.parametrize("bias, residual, relu", [(False, False, False), (True, True, True), (True, False, False)])
 def test_per_tap_convolution_matches_reference(size, bias, residual, relu):
     (fast, plain), arrays = executables(size, bias, residual, relu)
-    if "AVX" in mg.Device("cpu").description:
+    if HAS_VECTORS:
         few = SIZES[size][2] < 8  # another kernel computes their gradient with respect to the input
         assert fast.plan().count("one matmul per tap") == 3 - few and "one matmul per tap" not in plain.plan()
         # Overlapping windows are accumulated by one thread per image, so there must be as many images as threads.
@@ -148,7 +149,7 @@ def test_constant_convolution_weights_are_packed_once(size):
     fed, results = rng.standard_normal(x.shape).astype(np.float32), []
     for reference in (False, True):
         made = g.compile({x: fed}, [y], options=mg.CompilationDescriptor(reference_kernels=reference))
-        if not reference and "AVX" in mg.Device("cpu").description:
+        if not reference and HAS_VECTORS:
             assert "packed weights" in made.plan() and ("tap by tap" in made.plan()) == (size in TAP_BY_TAP)
         results.append(made.run([fed])[0].numpy())
     np.testing.assert_allclose(*results, rtol=0, atol=np.abs(results[1]).max() * 4e-6)

@@ -8,10 +8,10 @@ import functools
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.instructions import HAS_VECTORS
 
 pytestmark = pytest.mark.begins_early
 
-VECTORS = "AVX" in mg.Device("cpu").description
 LANES = 16 if "AVX-512" in mg.Device("cpu").description else 8
 
 # Images, input size, channels, kernel (3-D kernels start with their depth), outputs, options of the convolution; then
@@ -160,7 +160,7 @@ def test_winograd_convolution_matches_float64_sums(size, bias, residual, relu):
     fast, _ = executable(size, bias, residual, relu)
     (x, w, b, r, cotangent), expected = plain(size)
     kernel, options, tiles = np.max(SIZES[size][3]), *SIZES[size][5:]
-    if VECTORS:
+    if HAS_VECTORS:
         if LANES == 16 and (SIZES[size][2] % 16 or SIZES[size][4] % 16):
             tiles = (0, 0, 0)  # transforms require whole vectors
         assert tiles_of(fast) == tiles
@@ -193,7 +193,7 @@ def test_constant_winograd_weights_are_transformed_once(size):
     x, weights = g.placeholder(fed.shape), g.constant(w)
     y = g.relu(convolution(g, x, weights, **SIZES[size][5]) + 0.5)
     made = g.compile({x: fed}, [y])
-    assert not VECTORS or "packed weights" in made.plan(), made.plan()
+    assert not HAS_VECTORS or "packed weights" in made.plan(), made.plan()
     wanted = np.maximum(result + 0.5, 0)
     np.testing.assert_allclose(made.run([fed])[0].numpy(), wanted, rtol=0, atol=wanted.max() * 1.2e-5)
 
@@ -297,7 +297,7 @@ def test_winograd_bias_gradient_is_exact_for_mostly_zero_images():
         g.compile(feeds, [gradient], options=mg.CompilationDescriptor(reference_kernels=reference))
         for reference in (False, True)
     )
-    assert not VECTORS or "by Winograd" in fast.plan()
+    assert not HAS_VECTORS or "by Winograd" in fast.plan()
     expected = results(exact, arrays)[0]
     np.testing.assert_allclose(results(fast, arrays)[0], expected, rtol=0, atol=np.abs(expected).max() * 1e-5)
 

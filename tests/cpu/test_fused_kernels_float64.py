@@ -6,10 +6,9 @@ Results are compared with the interpreted reference. The last test repeats this 
 import mpsgraph as mg
 import numpy as np
 import pytest
-from harness.instructions import SMALLER_SETS, run_again_with
+from harness.instructions import HAS_VECTORS, SMALLER_SETS, run_again_with
 from harness.running import REFERENCE
 
-HAS_CODE = "AVX" in mg.Device("cpu").description
 LENGTHS = [1, 2, 3, 4, 7, 8, 9, 31, 4099]
 
 
@@ -25,7 +24,7 @@ def both(build, feeds, coded=True):
     found = []
     for options in (None, REFERENCE):
         executable = g.compile(types, results, options=options)
-        if coded and options is None and HAS_CODE:
+        if coded and options is None and HAS_VECTORS:
             assert "generated code" in executable.plan() and "tile functions" not in executable.plan()
         found.append([r.numpy() for r in executable.run(feeds)])
     return found

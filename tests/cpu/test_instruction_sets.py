@@ -10,7 +10,7 @@ from pathlib import Path
 
 import mpsgraph as mg
 import pytest
-from harness.instructions import IS_ARM, SMALLER_SETS, is_the_processors
+from harness.instructions import HAS_VECTORS, IS_ARM, SMALLER_SETS, is_the_processors
 
 pytestmark = pytest.mark.begins_early
 
@@ -198,7 +198,7 @@ def test_quantized_tests_pass_with_and_without_amx(setting):
     assert int(run.stdout.split(" passed")[0].split()[-1]) > 50
 
 
-@pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="requires vectorized convolutions")
+@pytest.mark.skipif(not HAS_VECTORS, reason="requires vectorized convolutions")
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
@@ -233,7 +233,7 @@ def test_kernel_setting_chooses_forbids_or_raises(setting, told):
     assert told in run.stdout + run.stderr, run.stdout + run.stderr
 
 
-@pytest.mark.skipif("AVX" not in mg.Device("cpu").description, reason="requires vectorized convolutions")
+@pytest.mark.skipif(not HAS_VECTORS, reason="requires vectorized convolutions")
 @pytest.mark.parametrize(
     "instruction_set", ["", pytest.param("AVX2", marks=SLOW), pytest.param("baseline", marks=SLOW)]
 )

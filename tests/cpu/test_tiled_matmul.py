@@ -3,10 +3,9 @@
 import mpsgraph as mg
 import numpy as np
 import pytest
+from harness.instructions import HAS_VECTORS
 from harness.runtime import run_program
 
-DESCRIPTION = mg.Device("cpu").description
-TILED = "AVX" in DESCRIPTION
 # Full and partial tiles in rows and columns, a few rows, which read whole panels in place, and an inner size of 1.
 SIZES = [(2, 64, 64), (7, 33, 50), (12, 100, 37), (13, 64, 16), (61, 70, 49), (64, 1, 15), (5, 40, 7), (301, 33, 30)]
 
@@ -37,7 +36,7 @@ def is_tiled(made):
 def test_tiled_matmul_matches_float64(rows, steps, columns, constant, transposed):
     made, feeds, exact = product((rows, steps), (steps, columns), constant=constant, transposed=transposed)
     fits = constant or not transposed or rows >= 12
-    assert not TILED or is_tiled(made) or not fits
+    assert not HAS_VECTORS or is_tiled(made) or not fits
     assert fits or "tiled matmul" not in made.plan()
     for _ in range(2):
         np.testing.assert_allclose(made.run(feeds)[0].numpy(), exact, rtol=0, atol=1e-6 * steps)
@@ -49,7 +48,7 @@ def test_tiled_matmul_matches_float64(rows, steps, columns, constant, transposed
 @pytest.mark.parametrize("constant", [True, False])
 def test_batches_broadcast(a, b, constant):
     made, feeds, exact = product(a, b, constant=constant)
-    assert not TILED or is_tiled(made)
+    assert not HAS_VECTORS or is_tiled(made)
     np.testing.assert_allclose(made.run(feeds)[0].numpy(), exact, rtol=0, atol=2e-5)
 
 
@@ -63,7 +62,7 @@ def test_tiled_matmul_fuses_bias_residual_and_relu(rows, columns, constant):
         return g.relu(y + g.constant(bias) + g.constant(other))
 
     made, feeds, exact = product((rows, 24), (24, columns), constant=constant, end=end)
-    assert not TILED or is_tiled(made)
+    assert not HAS_VECTORS or is_tiled(made)
     wanted = np.maximum(exact + bias + other, 0)
     np.testing.assert_allclose(made.run(feeds)[0].numpy(), wanted, rtol=0, atol=3e-5)
 
@@ -93,7 +92,7 @@ def test_nan_and_inf_affect_only_their_row_and_column():
     np.testing.assert_allclose(got[:19, :34], exact[:19, :34], rtol=0, atol=3e-5)
 
 
-@pytest.mark.skipif(not TILED, reason="requires AVX2")
+@pytest.mark.skipif(not HAS_VECTORS, reason="requires vectors")
 @pytest.mark.parametrize(
     "rows, steps, columns, constant",
     [
@@ -122,7 +121,7 @@ print({hashlib.sha256(executable.run(feed)[0].numpy().tobytes()).hexdigest() for
 """
 
 
-@pytest.mark.skipif(not TILED, reason="requires AVX2")
+@pytest.mark.skipif(not HAS_VECTORS, reason="requires vectors")
 def test_tiled_matmul_does_not_depend_on_thread_count():
     runs = [run_program(PROGRAM, OMP_NUM_THREADS=str(threads)) for threads in (1, 2, 3, 7)]
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
