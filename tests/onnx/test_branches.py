@@ -175,3 +175,12 @@ def test_merged_decoder_with_attention_mask_runs_with_and_without_cache():
         np.testing.assert_allclose(found["y"], scores / scores.sum(-1, keepdims=True) @ keys, rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(found["kv"], keys)
         kv = keys
+
+
+def test_branches_nested_too_deeply_raise():
+    made = model([], [value("c", BOOL, (1,))], [value("y", BOOL, None)])
+    graph = made.graph
+    for _ in range(250):
+        graph = graph.node.add(op_type="If", input=["c"], output=["y"]).attribute.add(name="then_branch", type=5).g
+    with pytest.raises(mg.GraphError, match="must not nest deeper than 200 levels"):
+        mg.onnx.load(made)

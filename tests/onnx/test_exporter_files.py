@@ -113,6 +113,18 @@ def test_conditional_squeeze_is_assumed_if_only_its_branch_is_valid(opset):
         loaded(ones(4, 3, 5))
 
 
+def test_squeeze_that_a_later_node_needs_is_confirmed_in_a_single_import(monkeypatch):
+    from mpsgraph.onnx.building.importer import NodeImporter
+
+    imports, run = [], NodeImporter.run
+    monkeypatch.setattr(NodeImporter, "run", lambda self: (imports.append(self), run(self))[1])
+    loaded = mg.onnx.load(squeezed(-1, node("Gemm", ["s", "w"], ["y"])))
+    assert type(loaded) is mg.Model and len(imports) == 1
+    assert list(loaded.parameters) == ["w"] and len(loaded.graph.variables) == 1
+    kinds = [operation.kind for operation in loaded.graph.operations]
+    assert kinds.count("matrix_multiplication") == 1, "the discarded translation must not stay in the graph"
+
+
 @pytest.mark.both_devices
 def test_conditional_squeeze_is_deferred_if_both_branches_are_valid():
     loaded = mg.onnx.load(squeezed(-1, node("Relu", ["s"], ["y"])))

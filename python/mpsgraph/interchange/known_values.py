@@ -6,7 +6,7 @@ nodes query their operands.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class Known:
         self._deciding: dict[int, tuple[Names, Names]] = {}
         self._origins = _core.Origins(graph)
         self._sources: dict[int, list[tuple[int, Operation]]] = {}
+        self._matrices: dict[int, bool] = {}
 
     def enter(self, tensor: Tensor, elements: np.ndarray) -> None:
         """Record the elements of a tensor that was created from a known array."""
@@ -127,12 +128,25 @@ class Known:
         or if an operation does not accept the sizes. Results of an `if` have a shape if both branches have that shape.
         """
         scratch, copies, done = Graph(), dict[Tensor, Tensor | None](), set[int]()
+        scratch.place = ""  # Errors are not reported, so looking up source locations would be wasted time.
         for tensor in tensors:
-            for operation in _ordered(tensor.operation, done):
+            for operation in _ordered(tensor.operation, done, self._is_matrix_of_constants):
                 done.add(operation.id)
                 copies.update(zip(operation.outputs, self._copied(scratch, operation, copies, sizes), strict=True))
         shapes = [None if (copy := copies.get(tensor)) is None else copy.shape for tensor in tensors]
         return [None if shape is None or min(shape, default=0) < 0 else tuple(shape) for shape in shapes]
+
+    def _is_matrix_of_constants(self, operation: Operation) -> bool:
+        """Return whether all results are floating-point, of rank 2 or higher, and independent of inputs, like weights.
+
+        Their shapes are known, and no other shape depends on their elements.
+        """
+        number = operation.id
+        if number not in self._matrices:
+            shapes = [x.shape if x.dtype.is_float else None for x in operation.outputs]
+            fixed = all(shape is not None and len(shape) > 1 and min(shape) >= 0 for shape in shapes)
+            self._matrices[number] = fixed and not self._origins.of(operation)
+        return self._matrices[number]
 
     def _copied(
         self,
@@ -143,10 +157,8 @@ class Known:
     ) -> Sequence[Tensor | None]:
         """Copy an operation to a scratch graph. Return None for each result if that is not possible."""
         nothing = [None] * len(operation.outputs)
-        if operation.kind in ("placeholder", "variable", "read"):
-            x = operation.outputs[0]
-            shape = sizes.get(x, x.shape)
-            return nothing if shape is None else [scratch.placeholder(shape, x.dtype)]
+        if operation.kind in ("placeholder", "variable", "read") or self._is_matrix_of_constants(operation):
+            return _placeholders(scratch, [sizes.get(x, x.shape) for x in operation.outputs], operation)
         if operation.kind == "if":
             then, otherwise = (self.shapes_for_sizes(list(block.results), sizes) for block in operation.blocks)
             shapes = [a if a == b else None for a, b in zip(then, otherwise, strict=True)]
@@ -238,16 +250,20 @@ def _placeholders(graph: Graph, shapes: Sequence[tuple[int, ...] | None], operat
     return [None if shape is None else graph.placeholder(shape, x.dtype) for shape, x in pairs]
 
 
-def _ordered(last: Operation, left_out: Collection[int] = ()) -> list[Operation]:
+def _ordered(
+    last: Operation, left_out: Collection[int] = (), is_leaf: Callable[[Operation], bool] | None = None
+) -> list[Operation]:
     """Return the operations that the operation `last` depends on, in topological order and ending with `last`.
 
-    Operations whose ids are in `left_out` are omitted, and so are operations that are needed only by omitted ones.
+    Operations whose ids are in `left_out` are omitted, and so are operations that are needed only by omitted ones, or
+    only by operations for which `is_leaf` returns True.
     """
     done: dict[int, Operation] = {}
     stack = [] if last.id in left_out else [last]
     while stack:
         operation = stack[-1]
-        sources = [x.operation for x in operation.inputs]
+        leaf = is_leaf is not None and is_leaf(operation)
+        sources = [] if leaf else [x.operation for x in operation.inputs]
         missing = [o for o in sources if o.id not in done and o.id not in left_out]
         stack.extend(missing)
         if not missing:

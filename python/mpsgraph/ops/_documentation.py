@@ -88,8 +88,15 @@ def _indented(text: str) -> str:
 
 def _entries(text: str) -> dict[str, str]:
     """Return the descriptions in a section `Args`, by argument."""
-    found = re.split(r"^    (\w+): ", text, flags=re.MULTILINE) if text else [""]
-    return {name: about.strip() for name, about in zip(found[1::2], found[2::2], strict=True)}
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.split("\n"):
+        name, colon, about = line[4:].partition(": ")
+        if colon and line.startswith("    ") and name.isidentifier():
+            found[name] = lines = [about]
+        else:
+            lines.append(line)
+    return {name: "\n".join(lines).strip() for name, lines in found.items()}
 
 
 def _argument(schema: Schema, parameter: Parameter) -> str:

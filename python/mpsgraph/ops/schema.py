@@ -238,12 +238,12 @@ class Schema:
         return Plan(self)
 
     def short_count(self) -> int:
-        """Return the number of operands if a call can pass them alone, or -1.
+        """Return the number of operands if a call can pass them alone, as tensors, or -1.
 
         All other arguments are then the defaults of the C++ definition.
         """
         for p in self.parameters:
-            usual = p.kind in ("tensor", "number", "mask", "optional")
+            usual = p.kind in ("tensor", "number", "mask", "optional", "shape")
             if not usual and (p.default is _REQUIRED or p.kind == "attribute" and self._differs(p)):
                 return -1
         return self.operand_count if self.result == "Tensor" else -1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import Error, ShapeError
+from ...errors import Error
 from ...interchange.data_dependent import DataDependent
-from ...interchange.importer import InNode
-from .importer import Assumptions, NodeImporter
+from .importer import Assumptions, NodeImporter, is_nonsense
 
 
 def build_assuming(importer: Callable[[Assumptions], NodeImporter]) -> NodeImporter:
@@ -16,8 +15,9 @@ def build_assuming(importer: Callable[[Assumptions], NodeImporter]) -> NodeImpor
     An exported torch `squeeze` tests at run time whether an axis has size 1, so the rank of everything after it depends
     on that test. Usually only one of the two ranks is compatible with the nodes that follow. To find out, the model is
     first imported with all assumptions, and then once more for each assumption, with only this one reversed. The
-    assumptions are kept if each of these further imports fails with a shape error; otherwise none is made. `importer`
-    creates an Importer for a function that maps the index of an assumption, in node order, to its choice.
+    assumptions are kept if each of these further imports fails with a shape error; otherwise none is made. The first
+    import finds most of these failures itself (`NodeImporter.necessary`). `importer` creates an Importer for a function
+    that maps the index of an assumption, in node order, to its choice.
 
     Raises DataDependent if the model is also valid when such an axis is kept, and the errors of individual nodes.
     """
@@ -29,19 +29,12 @@ def build_assuming(importer: Callable[[Assumptions], NodeImporter]) -> NodeImpor
             raise
         return importer(lambda number: None).built()
     for one in range(made.assumed):
+        if one in made.necessary:
+            continue
         try:
             importer(lambda number, left=one: number != left).built()  # type: ignore[misc]
         except (Error, DataDependent) as failure:
-            if _is_nonsense(failure):
+            if is_nonsense(failure):
                 continue
         return importer(lambda number: None).built()
     return made
-
-
-def _is_nonsense(failure: BaseException | None) -> bool:
-    """Return whether a failure is a ShapeError, or a DataDependent exception caused by one."""
-    while failure is not None:
-        if isinstance(failure, ShapeError) or (isinstance(failure, InNode) and isinstance(failure.error, ShapeError)):
-            return True
-        failure = failure.__context__ if isinstance(failure, DataDependent) else None
-    return False

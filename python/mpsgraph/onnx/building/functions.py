@@ -8,7 +8,7 @@ element types, and unknown attributes at once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,8 @@ class Functions:
         self._own = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self._found: dict[tuple[str, str, str, int], Found | None] = {}
         self._sizes: dict[int, int] = {}  # Number of nodes of each function after expansion, keyed by its body.
+        self._surveyed = 0  # Number of nodes of the main graph and its subgraphs.
+        self._deepest = 0  # Largest nesting depth of subgraphs in the main graph.
         self._survey(model)
 
     def opsets_of(self, body: FunctionProto) -> Opsets:
@@ -96,11 +98,14 @@ class Functions:
     # --- size -----------------------------------------------------------------------------------------------------
 
     def expanded(self, graph: GraphProto) -> int:
-        """Return the number of nodes that a graph has after functions are replaced with their bodies.
+        """Return the number of nodes that the main graph has after functions are replaced with their bodies.
 
         Bodies of loops count once. Raises GraphError if functions call themselves, or nest deeper than MOST_DEPTH.
         """
-        return self._expanded(graph.node[:], self.opsets, [])
+        if self._own:
+            return self._expanded(graph.node[:], self.opsets, [])
+        count_input(depth=self._deepest)
+        return self._surveyed
 
     def _expanded(self, nodes: Iterable[NodeProto], opsets: Opsets, callers: list[int]) -> int:
         if len(callers) > MOST_DEPTH:
@@ -133,7 +138,7 @@ class Functions:
         """
         missing: dict[str, list[str]] = defaultdict(list)
         self._unknown: list[str] = []
-        self._survey_graph(model.graph, self.opsets, missing)
+        self._survey_graph(model.graph, self.opsets, missing, depth=0)
         for body in model.functions:
             self._survey_nodes(body.node, self.opsets_of(body), missing)
         if missing:
@@ -145,10 +150,19 @@ class Functions:
         if self._unknown:
             raise GraphError(f"[onnx] the model has invalid nodes: {_shortened(self._unknown, '; ')}")
 
-    def _survey_graph(self, graph: GraphProto, opsets: Opsets, missing: dict[str, list[str]]) -> None:
-        classifies = any(node.domain == "ai.onnx.ml" for node in graph.node)
+    def _survey_graph(
+        self, graph: GraphProto, opsets: Opsets, missing: dict[str, list[str]], depth: int | None = None
+    ) -> None:
+        """Check a graph. `depth` is its nesting depth in the main graph, or None inside a function."""
+        if depth is not None:
+            self._deepest = max(self._deepest, depth)
+            if depth > MOST_DEPTH:
+                raise GraphError(f"[onnx] functions and subgraphs must not nest deeper than {MOST_DEPTH} levels")
+        outputs = graph.output[:]
         # Classifier outputs declared as strings are imported as integers, so their element types are not checked.
-        for info in (*graph.input, *graph.output[: 0 if classifies else None]):
+        if any(not is_known(info.type.tensor_type.elem_type) for info in outputs):
+            outputs = [] if any(node.domain == "ai.onnx.ml" for node in graph.node[:]) else outputs
+        for info in (*graph.input[:], *outputs):
             kind = info.type.WhichOneof("value")
             if kind == "tensor_type" and not is_known(info.type.tensor_type.elem_type):
                 if info.type.tensor_type.elem_type:
@@ -158,9 +172,14 @@ class Functions:
         for tensor in graph.initializer[:]:
             if not is_readable(tensor.data_type):
                 missing[f"tensors of {type_name(tensor.data_type)}"].append(f"'{tensor.name}'")
-        self._survey_nodes(graph.node[:], opsets, missing)
+        self._survey_nodes(graph.node[:], opsets, missing, depth)
 
-    def _survey_nodes(self, nodes: Iterable[NodeProto], opsets: Opsets, missing: dict[str, list[str]]) -> None:
+    def _survey_nodes(
+        self, nodes: Sequence[NodeProto], opsets: Opsets, missing: dict[str, list[str]], depth: int | None = None
+    ) -> None:
+        if depth is not None:
+            self._surveyed += len(nodes)
+            depth += 1
         for node in nodes:
             found = self._look_up(_domain(node.domain), node.op_type, node.overload, opsets)
             if found is None:
@@ -170,8 +189,8 @@ class Functions:
                 if found is not None and found.attributes is not None and attribute.name not in found.attributes:
                     self._unknown.append(_unknown(node, attribute.name, found.attributes, found.version))
                 if number == _GRAPH:
-                    self._survey_graph(attribute.g, opsets, missing)
-                if number == _TENSOR and not is_readable(attribute.t.data_type):
+                    self._survey_graph(attribute.g, opsets, missing, depth)
+                elif number == _TENSOR and not is_readable(attribute.t.data_type):
                     missing[f"tensors of {type_name(attribute.t.data_type)}"].append(f"node '{node.name}'")
 
 

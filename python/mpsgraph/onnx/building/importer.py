@@ -7,7 +7,7 @@ operators are looked up before the graph is built, so that one error can list al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -15,8 +15,9 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from ..._core import Tensor
-from ...errors import GraphError, UnsupportedError
-from ...interchange.data_dependent import Trainable
+from ...errors import Error, GraphError, ShapeError, UnsupportedError
+from ...interchange.data_dependent import DataDependent, Trainable
+from ...interchange.importer import InNode
 from ..reading.files import Tensors
 from ..reading.importer import FileImporter, Initialiser
 from ..reading.weights import weights_in_constants
@@ -60,6 +61,9 @@ class NodeImporter(FileImporter):
         self._weights: frozenset[str] = frozenset()
         self._assumptions = assumptions
         self.assumed = 0  # Number of axes assumed to have size 1.
+        self.necessary: set[int] = set()  # Assumptions without which a later node of the same list is invalid.
+        self._lists: list[tuple[Sequence[NodeProto], int]] = []  # Each nested list of nodes, and the current index.
+        self._tries = False
 
     def run(self) -> None:
         """Add the operations of the model to the graph."""
@@ -163,13 +167,47 @@ class NodeImporter(FileImporter):
         was assumed to have size 1 has a different size in a run, squeezing the axis raises an error that names the
         node.
         """
-        self.assumed += 1
-        return self._assumptions(self.assumed - 1)
+        number, self.assumed = self.assumed, self.assumed + 1
+        choice = self._assumptions(number)
+        if choice and not self._tries and self._fails_without(number):
+            self.necessary.add(number)
+        return choice
+
+    def _fails_without(self, number: int) -> bool:
+        """Return whether the nodes from the current one to the end of its list are invalid without an assumption.
+
+        They are translated a second time, in a block that is then discarded. This takes much less time than importing
+        the whole model again.
+        """
+        scope, place, counted, assumptions = self._scopes[-1], self.graph.place, self._counted, self._assumptions
+        nodes, current = self._lists[-1]
+        block = self.graph.begin_block()
+        self._scopes[-1] = dict(scope)
+        self._assumptions, self.assumed, self._tries = (lambda n: assumptions(n) and n != number), number, True
+        try:
+            with self.block():
+                self._lower_nodes(nodes[current:])
+        except (Error, InNode, DataDependent) as failure:
+            return is_nonsense(failure)
+        finally:
+            self.graph.abandon_block(block)
+            self._scopes[-1], self.graph.place, self._counted = scope, place, counted
+            self._assumptions, self.assumed, self._tries = assumptions, number + 1, False
+        return False
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
-    def _lower_nodes(self, nodes: Iterable[NodeProto]) -> None:
-        self.translate_all(nodes, _described, self._lower_node)
+    def _lower_nodes(self, nodes: Sequence[NodeProto]) -> None:
+        self._lists.append((nodes, 0))
+        try:
+            self.translate_all(self._each(nodes), _described, self._lower_node)
+        finally:
+            self._lists.pop()
+
+    def _each(self, nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
+        for i, node in enumerate(nodes):
+            self._lists[-1] = nodes, i
+            yield node
 
     def _lower_node(self, proto: NodeProto) -> None:
         op, outputs = proto.op_type, proto.output[:]
@@ -272,6 +310,15 @@ class NodeImporter(FileImporter):
         finally:
             self._scopes.pop()
             self._first_visible.pop()
+
+
+def is_nonsense(failure: BaseException | None) -> bool:
+    """Return whether a failure is a ShapeError, or a DataDependent exception caused by one."""
+    while failure is not None:
+        if isinstance(failure, ShapeError) or (isinstance(failure, InNode) and isinstance(failure.error, ShapeError)):
+            return True
+        failure = failure.__context__ if isinstance(failure, DataDependent) else None
+    return False
 
 
 def _described(node: NodeProto) -> str:
