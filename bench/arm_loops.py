@@ -4,7 +4,7 @@ There is no Arm machine to measure on, so this shows what can be known without o
 the instructions of one iteration, how many of them are vector multiply-adds (or dot products of integers), and the
 bound of a machine with four 128-bit units, which is one multiply-add per unit and cycle. Usage:
 
-    arm_loops.py build/arm64 [--all]
+    arm_loops.py build/arm64 [--all | --scalar]
 
 The column "bound" is the share of a loop that consists only of its multiply-adds and loads. Convolutions by taps read
 rows in place, without im2col. Six rows by four vectors of columns need, for four steps, six loads of one vector of
@@ -15,7 +15,9 @@ each: at most 0.87, too. These instructions count once although they read severa
 the decoder. The numbers are those of clang, which builds the wheel. g++ 12 moves two sums out of their registers in
 the loop of the taps, whose share is then 0.81.
 
-`--all` lists every inner loop that contains multiply-adds, instead of the goals of GOALS.
+`--all` lists every inner loop that contains multiply-adds, instead of the goals of GOALS. `--scalar` lists the
+functions whose inner loops compute with floating-point numbers one at a time only. Loops for the last elements of a row
+do not count, as the same function has a loop for whole vectors.
 """
 
 import argparse
@@ -26,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MULTIPLY_ADDS = re.compile(r"^(fmla|fmls|fmlal2?|bfmmla|bfdot|sdot|udot|usdot|smmla|ummla|usmmla)$")
+SCALAR = re.compile(r"^f(n?madd|n?msub|mul|add|sub|div)$")
+VECTOR = re.compile(r"\bv\d+\.\d+[bhsd]")  # operands such as v3.4s
 GOAL = 0.85
 GOALS = {
     "matmul": ("gemm_tiles", r"multiply.*Li8ELi3"),
@@ -68,8 +72,8 @@ def functions(path: Path, objdump: str) -> Iterator[tuple[str, list[tuple[int, s
         yield name, [(int(m[1], 16), m[2], m[3]) for m in found if m]
 
 
-def inner_loops(name: str, code: list[tuple[int, str, str]]) -> Iterator[Loop]:
-    """Yield the loops of a function that contain no other loop."""
+def inner_ranges(code: list[tuple[int, str, str]]) -> Iterator[list[tuple[int, str, str]]]:
+    """Yield the instructions of each loop of a function that contains no other loop."""
     index = {address: i for i, (address, _, _) in enumerate(code)}
     ranges = []
     for i, (_, mnemonic, operands) in enumerate(code):
@@ -79,9 +83,14 @@ def inner_loops(name: str, code: list[tuple[int, str, str]]) -> Iterator[Loop]:
             if begin <= i:
                 ranges.append((begin, i))
     for begin, end in ranges:
-        if any((b, e) != (begin, end) and begin <= b and e <= end for b, e in ranges):
-            continue
-        mnemonics = [mnemonic for _, mnemonic, _ in code[begin : end + 1]]
+        if not any((b, e) != (begin, end) and begin <= b and e <= end for b, e in ranges):
+            yield code[begin : end + 1]
+
+
+def inner_loops(name: str, code: list[tuple[int, str, str]]) -> Iterator[Loop]:
+    """Count the instructions in the inner loops of a function."""
+    for body in inner_ranges(code):
+        mnemonics = [mnemonic for _, mnemonic, _ in body]
         yield Loop(
             name,
             len(mnemonics),
@@ -90,8 +99,21 @@ def inner_loops(name: str, code: list[tuple[int, str, str]]) -> Iterator[Loop]:
         )
 
 
+def only_scalar(code: list[tuple[int, str, str]]) -> bool:
+    """Return whether a function computes with floating-point numbers in inner loops, but in none with vectors."""
+    loops = list(inner_ranges(code))
+    return not any(VECTOR.search(operands) for body in loops for _, _, operands in body) and any(
+        SCALAR.match(mnemonic) for body in loops for _, mnemonic, _ in body
+    )
+
+
+def kernels(build: Path, stem: str = "") -> list[Path]:
+    """Return the object files that are compiled for NEON or its extensions."""
+    return [path for path in build.rglob("*.o") if stem in path.name and "neon" in str(path)]
+
+
 def loops_of(build: Path, stem: str, pattern: str, objdump: str) -> list[Loop]:
-    paths = [path for path in build.rglob("*.o") if stem in path.name and "neon" in str(path)]
+    paths = kernels(build, stem)
     found = [
         loop
         for path in paths
@@ -106,8 +128,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=Path, help="build folder for aarch64")
     parser.add_argument("--all", action="store_true", help="list all inner loops with multiply-adds")
+    parser.add_argument("--scalar", action="store_true", help="list functions whose inner loops do not use vectors")
     parser.add_argument("--objdump", default="aarch64-linux-gnu-objdump")
     options = parser.parse_args()
+    if options.scalar:
+        found = kernels(options.build)
+        for path in found:
+            for name, code in functions(path, options.objdump):
+                if only_scalar(code):
+                    print(f"{path.stem}: {name}")
+        return print(f"{len(found)} object files") if found else parser.error(f"{options.build} has no Arm kernels")
     goals = {"": ("", "")} if options.all else GOALS
     print(f"{'kernel':40s} {'instructions':>12s} {'multiply-adds':>13s} {'loads':>5s} {'share':>6s} {'bound':>6s}")
     for kernel, (stem, pattern) in goals.items():
