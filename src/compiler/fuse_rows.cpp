@@ -1,16 +1,16 @@
 // Part of pass fuse: a single row times a matrix that is converted from narrower elements, such as quantized weights.
 //
-//   %w = multiplication(cast(%q), %s)              %p = fused_matrix_multiplication(%x, %q)
-//   %y = matrix_multiplication(%x, %w)      ->     %y = multiplication(%p, %s)
+//   %w = multiplication(cast(%q), %s)       ->     %y = fused_matrix_multiplication(%x, %q, %s)
+//   %y = matrix_multiplication(%x, %w)
 //
 // The product takes as long as reading the matrix, so a kernel converts the elements while it reads them. Otherwise
-// each run would write the converted matrix to memory and read it again. Scales %s, and zero points %z subtracted from
-// the elements, are moved behind the product if they are the same for a whole column. With more rows, the conversion
-// takes a smaller part of the time, and stays.
+// each run would write the converted matrix to memory and read it again. The kernel also applies scales %s, and zero
+// points subtracted from the elements, if they are the same for a whole column. It applies them to each element, since
+// factors moved behind the product could overflow, and zero points there turn infinite results into NaN. With more rows,
+// the conversion takes a smaller part of the time, and stays.
 #include "compiler/passes.h"
 #include "core/definition.h"
 #include "core/wide.h"
-#include "mpsgraph/core/builder.h"
 
 namespace mpsgraph::compiler {
 namespace {
@@ -53,6 +53,7 @@ NarrowMatrix narrow_matrix(const Operation& product) {
       found.transposed = true;
       x = before;
     } else if (op.is("cast") && widens(op.input(0)->dtype(), dtype) && x->dtype() == dtype) {
+      if (found.zero && is_half(op.input(0)->dtype())) return {};
       found.elements = op.input(0);
       if (const Tensor* turned = found.transposed ? nullptr : untransposed(found.elements))
         found.elements = turned, found.transposed = true;
@@ -71,27 +72,18 @@ NarrowMatrix narrow_matrix(const Operation& product) {
   }
 }
 
-Tensor* by_column(Rewriter& r, const Tensor* parameter) {
-  const int64_t count = parameter->shape().elements();
-  return Builder(r.graph()).reshape(r.now(parameter), count == 1 ? Ints{} : Ints{count});
-}
-
 Rewriter::Replacement narrow_product(Rewriter& r, const Operation& op) {
   if (!op.is("matrix_multiplication")) return {};
   const NarrowMatrix found = narrow_matrix(op);
   if (!found.elements) return {};
-  Tensor* const x = r.now(op.input(0));
-  Builder b(r.graph());
-  Tensor* y =
-      r.create(op, "fused_matrix_multiplication", {x, r.now(found.elements)}, {{"transpose_b", found.transposed}})
-          ->output();
-  if (found.zero) {
-    Tensor* const sum = b.sum(x, {static_cast<int64_t>(x->shape().rank()) - 1});
-    Tensor* const zero = by_column(r, found.zero);
-    y = b.sub(y, b.mul(sum, zero));
-  }
-  if (found.scale) y = b.mul(y, by_column(r, found.scale));
-  return std::vector<Tensor*>{y};
+  std::vector<Tensor*> operands = {r.now(op.input(0)), r.now(found.elements)};
+  for (const Tensor* parameter : {found.zero, found.scale})
+    if (parameter) operands.push_back(r.now(parameter));
+  return std::vector<Tensor*>{r.create(op, "fused_matrix_multiplication", operands,
+                                       {{"transpose_b", found.transposed},
+                                        {"has_zero", found.zero != nullptr},
+                                        {"has_scale", found.scale != nullptr}})
+                                  ->output()};
 }
 
 }  // namespace

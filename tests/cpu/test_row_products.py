@@ -71,7 +71,7 @@ def by_column(name, n, transposed, low, high):
 @pytest.mark.parametrize("zero", ["none", "one", "by_column"])
 @pytest.mark.parametrize("scale", ["one", "by_column"])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_scales_and_zero_points_of_columns_follow_the_product(transposed, scale, zero):
+def test_scales_and_zero_points_of_columns_are_applied_by_the_kernel(transposed, scale, zero):
     k, n = 70, 45
 
     def dequantize(g, w, turned):
@@ -90,7 +90,7 @@ def test_scales_and_zero_points_of_columns_follow_the_product(transposed, scale,
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_scales_along_rows_stay_in_the_matrix(transposed):
-    """A scale that differs between the elements of a column cannot follow the product."""
+    """Kernels do not apply a scale that differs between the elements of a column."""
     scales = np.random.default_rng(0).uniform(0.5, 2, 24).astype(np.float32)
 
     def dequantize(g, w, turned):
@@ -129,3 +129,29 @@ def test_row_with_nan_and_infinity_times_bytes():
     row = g.placeholder((1, 40))
     y = g.run({row: x}, row @ g.cast(g.constant(w), "float32")).numpy()[0]
     assert np.isnan(y[3]) and y[4] == -np.inf and np.all(np.delete(y, [3, 4]) == np.inf)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("k", "n"), [(3, 5), (37, 70), (64, 32)])
+def test_one_row_times_quantized_bytes_agrees_with_two_rows_at_extremes(k, n, transposed):
+    """Infinite inputs, inputs that overflow before they are scaled, and infinite scales."""
+    rng = np.random.default_rng([k, n])
+    bytes_ = rng.integers(128, 256, (n, k) if transposed else (k, n)).astype(np.uint8)
+    scale = by_column("scale", n, transposed, 0.001, 0.002)
+    scale.flat[n // 2] = np.inf
+    x = rng.uniform(-1, 1, (2, k)).astype(np.float32)
+    x[:, k // 2] = np.inf
+    huge = np.full((2, k), 3e38 / k, np.float32)
+    results = {}
+    for rows in (1, 2):
+        g = mg.Graph()
+        fed, quantized = g.placeholder((rows, k)), g.placeholder(bytes_.shape, "uint8")
+        w = (g.cast(quantized, "float32") - 127.0) * g.constant(scale)
+        y = fed @ (g.transpose(w, (1, 0)) if transposed else w)
+        executable = g.compile({fed: fed.shape, quantized: bytes_.shape}, [y])
+        assert ("with a matrix of uint8" in executable.plan()) == (rows == 1)
+        results[rows] = [executable.run([given[:rows], bytes_])[0].numpy()[0].copy() for given in (x, huge)]
+    for one, two in zip(results[1], results[2], strict=True):
+        np.testing.assert_array_equal(np.isnan(one), np.isnan(two))
+        np.testing.assert_allclose(one, two, rtol=1e-5)
+    assert np.isposinf(results[1][0][0]) and np.isfinite(results[1][1][0])

@@ -17,15 +17,14 @@ std::vector<TensorType> infer_fused_elementwise(const InferContext& c) {
   return types;
 }
 
-// Checks the number of operands and returns it. The operands are source and weights, then a bias [C] if has_bias is
-// set, and a residual with the result's shape if has_residual is set.
-size_t fused_operands(const InferContext& c) {
-  const size_t expected = 2 + c.attributes.boolean("has_bias") + c.attributes.boolean("has_residual");
+// Checks the number of operands, and the activation. The operands are source and weights, then a bias [C] if has_bias is
+// set, and a residual with the result's shape if has_residual is set, then `more`.
+void check_fused_operands(const InferContext& c, size_t more = 0) {
+  const size_t expected = 2 + c.attributes.boolean("has_bias") + c.attributes.boolean("has_residual") + more;
   if (c.count() != expected) c.graph_error(cat("expected ", expected, " operands, got ", c.count()));
   const std::string& activation = c.attributes.string("activation");
   if (activation != "none" && activation != "relu")
     c.graph_error(cat("activation must be none or relu, got '", activation, "'"));
-  return expected;
 }
 
 Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b,
@@ -109,7 +108,7 @@ const Family fused_family("fused", [] {
       2, {optional("weights_layout", std::string("HWIO")), optional("groups", int64_t{1}), layout_attribute(2)});
   convolution.attributes.insert(convolution.attributes.end(), fused.begin(), fused.end());
   convolution.infer = [](const InferContext& c) {
-    fused_operands(c);
+    check_fused_operands(c);
     return definition_of("convolution2d").infer(c);
   };
   convolution.internal = true;
@@ -117,15 +116,18 @@ const Family fused_family("fused", [] {
 
   define(quantized_convolution());
 
+  // The elements q of the right operand may be narrower than those of the left one. The matrix is then (q - zero) *
+  // scale. Zero and scale have one element, or one per column, and follow the other operands if has_zero and has_scale
+  // are set.
   OperationDefinition matrix;
   matrix.name = "fused_matrix_multiplication";
   matrix.min_inputs = 2;
-  matrix.max_inputs = 4;
+  matrix.max_inputs = 6;
   matrix.attributes = fused;
-  matrix.attributes.push_back(optional("transpose_a", false));
-  matrix.attributes.push_back(optional("transpose_b", false));
+  for (std::string_view name : {"transpose_a", "transpose_b", "has_zero", "has_scale"})
+    matrix.attributes.push_back(optional(name, false));
   matrix.infer = [](const InferContext& c) {
-    fused_operands(c);
+    check_fused_operands(c, c.attributes.boolean("has_zero") + c.attributes.boolean("has_scale"));
     return std::vector<TensorType>{
         {c.dtype(0), without_batch_broadcast(c.shape(0), c.shape(1), c.attributes.boolean("transpose_a"),
                                              c.attributes.boolean("transpose_b"), c)}};

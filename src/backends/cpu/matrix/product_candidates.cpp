@@ -18,6 +18,7 @@ struct Product {
   Operand a, b, result;
   bool transpose_a, transpose_b;
   ProductEpilogue extras;
+  QuantizedMatrix quantized;  // b
 
   explicit Product(const Lowering& lowering)
       : a(lowering.input(0)),
@@ -25,7 +26,11 @@ struct Product {
         result(lowering.output()),
         transpose_a(flag(lowering, "transpose_a")),
         transpose_b(flag(lowering, "transpose_b")),
-        extras(epilogue_of(lowering)) {}
+        extras(epilogue_of(lowering)) {
+    size_t next = 2 + (extras.bias >= 0) + (extras.residual >= 0);
+    if (flag(lowering, "has_zero")) quantized.zero = lowering.input(next++);
+    if (flag(lowering, "has_scale")) quantized.scale = lowering.input(next);
+  }
   bool is_empty() const { return result.elements() == 0 || a.elements() == 0; }
   bool has_epilogue() const { return extras.bias >= 0 || extras.residual >= 0 || extras.relu; }
 
@@ -84,7 +89,7 @@ Offer matrix_vector(Lowering& lowering) {
   const int64_t steps = p.b.elements() / p.result.elements();
   const bool row = p.transpose_b && p.a.elements() == steps && p.b.dims.back() == steps &&
                    p.b.elements() == steps * p.result.elements();
-  if (row) return rows_times_vector(lowering, p.b, p.a, p.result, p.extras.bias, p.extras.relu);
+  if (row) return rows_times_vector(lowering, p.b, p.a, p.result, p.extras.bias, p.extras.relu, p.quantized);
   return decline("neither operand is a vector");
 }
 
@@ -95,7 +100,7 @@ Offer vector_matrix(Lowering& lowering) {
     return decline("transposes no operand and adds no residual");
   if (p.a.elements() != p.a.dims.back() || p.b.dims.back() != p.result.elements())
     return decline("the left operand is not a single row");
-  return row_times_matrix(lowering, p.a, p.b, p.result, p.extras.bias, p.extras.relu);
+  return row_times_matrix(lowering, p.a, p.b, p.result, p.extras.bias, p.extras.relu, p.quantized);
 }
 
 Offer skinny(Lowering& lowering) {

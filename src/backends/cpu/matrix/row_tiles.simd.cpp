@@ -48,29 +48,65 @@ inline Floats floats_at(const T* from, int64_t n) {
   }
 }
 
-template <class T>
-void add_rows(float* sums, const float* factors, const T* rows, int64_t step, int64_t stride, int64_t count, int64_t n,
-              bool onto) {
+// Which parameters elements have.
+enum class Form : uint8_t { plain, scaled, shifted };
+
+// What the elements stand for. The parameters of `plain` elements, and the zero of `scaled` ones, are not used.
+template <Form form>
+[[gnu::always_inline]] inline Floats decoded(Floats elements, Floats zero, Floats scale) {
+  if constexpr (form == Form::shifted) elements = elements - zero;
+  if constexpr (form != Form::plain) elements = elements * scale;
+  return elements;
+}
+
+// Calls `run` with the form as a constant.
+template <class T, class Run>
+void by_form(const RowParameters& parameters, Run run) {
+  if constexpr (is_byte<T>) {
+    if (parameters.zeros) return run(std::integral_constant<Form, Form::shifted>{});
+  }
+  if constexpr (!std::is_same_v<T, float>) {
+    if (parameters.scales) return run(std::integral_constant<Form, Form::scaled>{});
+  }
+  run(std::integral_constant<Form, Form::plain>{});
+}
+
+// One number per element of the result, or `otherwise` for all of them.
+template <class... N>
+[[gnu::always_inline]] inline Floats load_or(const float* from, int64_t i, float otherwise, N... n) {
+  return from ? load(from + i, n...) : splat(otherwise);
+}
+
+template <Form form, class T>
+void add_rows(float* sums, const float* factors, const T* rows, const RowParameters& parameters, int64_t step,
+              int64_t stride, int64_t count, int64_t n, bool onto) {
   int64_t j = 0;
   for (; j + columns * width <= n; j += columns * width) {
-    Floats even[columns], odd[columns] = {};
-    for (int c = 0; c < columns; ++c) even[c] = onto ? load(sums + j + c * width) : Floats{};
+    Floats even[columns], odd[columns] = {}, zeros[columns] = {}, scales[columns] = {};
+    for (int c = 0; c < columns; ++c) {
+      even[c] = onto ? load(sums + j + c * width) : Floats{};
+      if (form == Form::shifted) zeros[c] = load(parameters.zeros + j + c * width);
+      if (form != Form::plain) scales[c] = load_or(parameters.scales, j + c * width, 1.0f);
+    }
+    const auto add = [&](Floats& sum, int64_t i, int c) {
+      const Floats elements = floats_at(rows + i * step * stride + j + c * width);
+      sum = multiply_add(decoded<form>(elements, zeros[c], scales[c]), splat(factors[i * step]), sum);
+    };
     int64_t i = 0;
     for (; i + 2 <= count; i += 2)
-      for (int c = 0; c < columns; ++c) {
-        even[c] = multiply_add(floats_at(rows + i * step * stride + j + c * width), splat(factors[i * step]), even[c]);
-        odd[c] = multiply_add(floats_at(rows + (i + 1) * step * stride + j + c * width), splat(factors[(i + 1) * step]),
-                              odd[c]);
-      }
+      for (int c = 0; c < columns; ++c) add(even[c], i, c), add(odd[c], i + 1, c);
     if (i < count)
-      for (int c = 0; c < columns; ++c)
-        even[c] = multiply_add(floats_at(rows + i * step * stride + j + c * width), splat(factors[i * step]), even[c]);
+      for (int c = 0; c < columns; ++c) add(even[c], i, c);
     for (int c = 0; c < columns; ++c) store(sums + j + c * width, even[c] + odd[c]);
   }
   const auto rest = [&](int64_t at, auto... left) {
+    const Floats zero = load_or(parameters.zeros, at, 0.0f, left...);
+    const Floats scale = load_or(parameters.scales, at, 1.0f, left...);
     Floats sum = onto ? load(sums + at, left...) : Floats{};
-    for (int64_t i = 0; i < count; ++i)
-      sum = multiply_add(floats_at(rows + i * step * stride + at, left...), splat(factors[i * step]), sum);
+    for (int64_t i = 0; i < count; ++i) {
+      const Floats elements = floats_at(rows + i * step * stride + at, left...);
+      sum = multiply_add(decoded<form>(elements, zero, scale), splat(factors[i * step]), sum);
+    }
     store(sums + at, sum, left...);
   };
   for (; j + width <= n; j += width) rest(j);
@@ -78,24 +114,37 @@ void add_rows(float* sums, const float* factors, const T* rows, int64_t step, in
 }
 
 template <class T>
-void weighted_sum(float* sums, const float* factors, const void* from, int64_t stride, int64_t count, int64_t n) {
+void weighted_sum(float* sums, const float* factors, const void* from, RowParameters parameters, int64_t stride,
+                  int64_t count, int64_t n) {
   const T* const rows = static_cast<const T*>(from);
-  const int64_t step = count / rows_at_once;
-  for (int64_t i = 0; i < step; ++i)
-    add_rows(sums, factors + i, rows + i * stride, step, stride, rows_at_once, n, i > 0);
-  const int64_t done = step * rows_at_once;
-  if (done < count || count == 0)
-    add_rows(sums, factors + done, rows + done * stride, 1, stride, count - done, n, done > 0);
+  const int64_t step = count / rows_at_once, done = step * rows_at_once;
+  by_form<T>(parameters, [&](auto form) {
+    for (int64_t i = 0; i < step; ++i)
+      add_rows<form()>(sums, factors + i, rows + i * stride, parameters, step, stride, rows_at_once, n, i > 0);
+    if (done < count || count == 0)
+      add_rows<form()>(sums, factors + done, rows + done * stride, parameters, 1, stride, count - done, n, done > 0);
+  });
 }
 
-template <class T, int rows>
-void dots_of(float* sums, const T* from, const float* x, int64_t step, int64_t n) {
-  Floats totals[rows][chains] = {};
+template <Form form, int rows, class T>
+void dots_of(float* sums, const T* from, const RowParameters& parameters, const float* x, int64_t step, int64_t n) {
+  Floats totals[rows][chains] = {}, zeros[rows] = {}, scales[rows] = {};
+  for (int r = 0; r < rows; ++r) {
+    if (form == Form::shifted) zeros[r] = splat(parameters.zeros[r * step]);
+    if (form != Form::plain) scales[r] = splat(parameters.scales ? parameters.scales[r * step] : 1.0f);
+  }
   const auto add = [&](int chain, int64_t i, auto... left) {
     const Floats factor = load(x + i, left...);
 #pragma GCC unroll 4
-    for (int r = 0; r < rows; ++r)
-      totals[r][chain] = multiply_add(floats_at(from + r * step * n + i, left...), factor, totals[r][chain]);
+    for (int r = 0; r < rows; ++r) {
+      Floats elements = decoded<form>(floats_at(from + r * step * n + i, left...), zeros[r], scales[r]);
+      if constexpr (form != Form::plain && sizeof...(left) > 0) {  // other lanes may have become NaN
+        float there[width];
+        store(there, elements);
+        elements = load(there, left...);
+      }
+      totals[r][chain] = multiply_add(elements, factor, totals[r][chain]);
+    }
   };
   int64_t i = 0;
   for (; i + chains * width <= n; i += chains * width) {
@@ -109,11 +158,14 @@ void dots_of(float* sums, const T* from, const float* x, int64_t step, int64_t n
 }
 
 template <class T>
-void dots(float* sums, const void* from, const float* x, int64_t count, int64_t n) {
+void dots(float* sums, const void* from, RowParameters parameters, const float* x, int64_t count, int64_t n) {
   const T* const rows = static_cast<const T*>(from);
   const int64_t step = count / streams;
-  for (int64_t r = 0; r < step; ++r) dots_of<T, streams>(sums + r, rows + r * n, x, step, n);
-  for (int64_t r = step * streams; r < count; ++r) dots_of<T, 1>(sums + r, rows + r * n, x, 1, n);
+  by_form<T>(parameters, [&](auto form) {
+    for (int64_t r = 0; r < step; ++r) dots_of<form(), streams>(sums + r, rows + r * n, parameters.from(r), x, step, n);
+    for (int64_t r = step * streams; r < count; ++r)
+      dots_of<form(), 1>(sums + r, rows + r * n, parameters.from(r), x, 1, n);
+  });
 }
 
 template <class T>
