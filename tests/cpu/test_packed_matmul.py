@@ -1,5 +1,9 @@
 """Test matmuls with packed operands: transposes, batches, epilogues, constant operands, and any number of threads."""
 
+import os
+import subprocess
+import sys
+
 import mpsgraph as mg
 import numpy as np
 import pytest
@@ -142,3 +146,49 @@ def test_packed_matmul_does_not_depend_on_thread_count():
     assert all(run.returncode == 0 for run in runs), runs[0].stderr
     assert len({run.stdout for run in runs}) == 1
     assert all(line.startswith("1 ") for line in runs[0].stdout.splitlines())
+
+
+# Several parts of the inner dimension, several parts of the columns, and both, with a last part that is smaller.
+PARTS = """
+import hashlib, itertools, sys, numpy as np, mpsgraph as mg
+for (rows, steps, columns), dtype, turn in itertools.product(
+    ((200, 1700, 900), (70, 300, 4500), (65, 1100, 4500)), ("float32", "float64"), ("", "a", "b")):
+    g, rng = mg.Graph(), np.random.default_rng(0)
+    shapes = (steps, rows) if turn == "a" else (rows, steps), (columns, steps) if turn == "b" else (steps, columns)
+    values = [*(rng.standard_normal(shape).astype(dtype) for shape in shapes), rng.standard_normal(columns).astype(dtype)]
+    a, b, bias = (g.placeholder(value.shape, dtype) for value in values)
+    y = (g.transpose(a, (1, 0)) if turn == "a" else a) @ (g.transpose(b, (1, 0)) if turn == "b" else b)
+    executable = g.compile({t: t.shape for t in (a, b, bias)}, [g.relu(y + bias)])
+    print("shared by all threads" in executable.plan(), file=sys.stderr)
+    given = dict(zip((a, b, bias), values))
+    found = executable.run([given[t] for t in executable.feeds])[0].numpy()
+    left, right = values[0].T if turn == "a" else values[0], values[1].T if turn == "b" else values[1]
+    expected = np.maximum(left.astype(np.float64) @ right + values[2], 0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=5e-4 if dtype == "float32" else 1e-12)
+    print(hashlib.sha256(found.tobytes()).hexdigest())
+"""
+
+
+def test_shared_panels_give_the_same_bits_as_panels_of_each_thread():
+    settings = [(1, "off"), (4, "off"), (2, "on"), (4, "on"), (9, "on")]
+    runs = [
+        run_program(PARTS, OMP_NUM_THREADS=str(threads), MPSGRAPH_KERNELS=f"shared_panels={value}")
+        for threads, value in settings
+    ]
+    for (_, value), run in zip(settings, runs, strict=True):
+        assert run.returncode == 0, run.stderr
+        assert set(run.stderr.split()) == {str(value == "on")}
+    assert len({run.stdout for run in runs}) == 1
+
+
+def test_other_tests_pass_with_shared_panels():
+    """Epilogues, NaN, batches, and sizes around tiles."""
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "not shared and not count"],
+        env=os.environ | {"OMP_NUM_THREADS": "3", "MPSGRAPH_KERNELS": "shared_panels=on"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr
+    assert int(run.stdout.split(" passed")[0].split()[-1]) > 50

@@ -66,6 +66,7 @@ std::unique_ptr<Kernel> make_kernel(Kind kind, Lowering& lowering);
 inline constexpr std::string_view techniques[] = {
     "amx",  // products of bfloat16 numbers and of bytes in AMX registers
     "pairs",  // products of pairs of bfloat16 numbers in vector registers
+    "shared_panels",  // right operands of float matmuls packed by all threads together
     "buckets",  // sorting of long rows by buckets, instead of quicksort
 };
 // Return whether MPSGRAPH_KERNELS requires (true) or forbids (false) a technique, or nullopt if it does not name it.

@@ -3,7 +3,7 @@
 // A block of the right operand is packed and then multiplied by all rows, one block of rows at a time. A block of the
 // left operand stays in L2 while it is multiplied by all panels of the right block. A panel of the right operand stays
 // in L1 while it is multiplied by all rows of the left block, and the next panel is prefetched into L2. Packing then
-// takes so little time that threads need not share packed operands. If the right operand has few columns, the left
+// takes little time. If the right operand has few columns, the left
 // operand is read in place. If the left operand has few rows, the transposed product is computed instead.
 //
 // The inner dimension is summed in chunks, in order. Their sizes depend only on the inner dimension.
@@ -248,12 +248,12 @@ void gemm(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c
 
 // Panels are stored in the order [chunk][panel][k][column].
 template <class T>
-GemmPanels<T>::GemmPanels(int64_t steps, int64_t columns)
+GemmPanels<T>::GemmPanels(int64_t steps, int64_t columns, int64_t chunk)
     : tiles_(gemm_tiles<T>()),
       steps_(steps),
       columns_(columns),
       panels_(pieces_of(columns, tiles_.columns)),
-      chunk_(gemm_chunk<T>(steps)),
+      chunk_(chunk),
       chunks_(std::max<int64_t>(1, pieces_of(steps, std::max<int64_t>(1, chunk_)))) {}
 
 template <class T>
@@ -278,7 +278,7 @@ void GemmPanels<T>::pack_chunk(const Matrix<const T>& b, int64_t chunk, int64_t 
 
 template <class T>
 void GemmPanels<T>::multiply_chunk(int64_t i, const Matrix<const T>* in_place, const T* packed, const T* memory,
-                                   const Matrix<T>& c, int64_t first, int64_t last,
+                                   const Matrix<T>& c, int64_t first, int64_t last, bool accumulate,
                                    const GemmEpilogue<T>& epilogue) const {
   const int64_t step = i * chunk_, steps = std::min(chunk_, steps_ - step), panel = steps * tiles_.columns;
   const T* const panels = memory + step * panels_ * tiles_.columns + first * panel;
@@ -286,13 +286,13 @@ void GemmPanels<T>::multiply_chunk(int64_t i, const Matrix<const T>* in_place, c
   const Matrix<const T> next{panels + panel, last - first - 1, panel, panel, 1};
   const LeftRows<T> left =
       in_place ? LeftRows<T>::in_place(*in_place, tiles_) : LeftRows<T>::packed(packed, tiles_, steps);
-  multiply_block(tiles_, steps, left, panels, c, i > 0, i + 1 == chunks_ ? epilogue : GemmEpilogue<T>{},
+  multiply_block(tiles_, steps, left, panels, c, accumulate || i > 0, i + 1 == chunks_ ? epilogue : GemmEpilogue<T>{},
                  Ahead<T>(next, std::max<int64_t>(1, last - first - 1) * pieces_of(c.rows, tiles_.rows)));
 }
 
 template <class T>
 void GemmPanels<T>::multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c, int64_t first, int64_t last,
-                             const GemmEpilogue<T>& epilogue) const {
+                             bool accumulate, const GemmEpilogue<T>& epilogue) const {
   T* const left = Packed<T>::own().left;
   const int64_t columns = std::min(columns_, last * tiles_.columns) - first * tiles_.columns;
   const bool in_place = columns <= most_columns_in_place<T>;
@@ -305,7 +305,7 @@ void GemmPanels<T>::multiply(const Matrix<const T>& a, const T* memory, const Ma
       const Matrix<const T> block = a.block(row, step, rows, std::min(chunk_, steps_ - step));
       if (!in_place) pack_rows(tiles_.pack_rows, tiles_.rows, block, left);
       multiply_chunk(i, in_place ? &block : nullptr, left, memory, c.block(row, 0, rows, columns), first, last,
-                     epilogue_of_block(epilogue, c, row, int64_t{0}));
+                     accumulate, epilogue_of_block(epilogue, c, row, int64_t{0}));
     }
   }
 }
@@ -315,7 +315,7 @@ void GemmPanels<T>::multiply(const GemmRows<T>& a, const T* memory, const Matrix
                              int64_t last) const {
   const int64_t rows = pieces_of(a.rows, tiles_.rows) * tiles_.rows;
   for (int64_t i = 0; i < chunks_; ++i)
-    multiply_chunk(i, nullptr, a.packed + rows * i * chunk_, memory, c, first, last, {});
+    multiply_chunk(i, nullptr, a.packed + rows * i * chunk_, memory, c, first, last, false, {});
 }
 
 template <class T>

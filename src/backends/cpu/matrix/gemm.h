@@ -56,7 +56,9 @@ struct GemmRows {
 template <class T>
 class GemmPanels {
  public:
-  GemmPanels(int64_t steps, int64_t columns);
+  // Steps are summed in chunks of `chunk`, which a part of a longer inner dimension shares with the whole.
+  GemmPanels(int64_t steps, int64_t columns, int64_t chunk);
+  GemmPanels(int64_t steps, int64_t columns) : GemmPanels(steps, columns, gemm_chunk<T>(steps)) {}
 
   int64_t elements() const { return steps_ * panels_ * tiles_.columns; }  // number of elements of the packed panels
   int64_t pieces() const;  // units that can be packed independently
@@ -65,19 +67,19 @@ class GemmPanels {
   int64_t chunks() const { return chunks_; }
   // Pack one chunk of one panel. `b` contains only the rows and columns of this part.
   void pack_chunk(const Matrix<const T>& b, int64_t chunk, int64_t panel, T* memory) const;
-  // Compute c = a·b for the panels from `first` to `last`. c and the epilogue begin at the first of these panels. If
-  // there is an epilogue, the rows of c must be contiguous.
+  // Compute c = a·b, or c += a·b, for the panels from `first` to `last`. c and the epilogue begin at the first of these
+  // panels. If there is an epilogue, the rows of c must be contiguous.
   void multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c, int64_t first, int64_t last,
-                const GemmEpilogue<T>& epilogue) const;
+                bool accumulate, const GemmEpilogue<T>& epilogue) const;
   void multiply(const Matrix<const T>& a, const T* memory, const Matrix<T>& c) const {
-    multiply(a, memory, c, 0, panels_, {});
+    multiply(a, memory, c, 0, panels_, false, {});
   }
   void multiply(const GemmRows<T>& a, const T* memory, const Matrix<T>& c, int64_t first, int64_t last) const;
 
  private:
   // Compute c = a·b or c += a·b for chunk `i` of the inner dimension.
   void multiply_chunk(int64_t i, const Matrix<const T>* in_place, const T* packed, const T* memory, const Matrix<T>& c,
-                      int64_t first, int64_t last, const GemmEpilogue<T>& epilogue) const;
+                      int64_t first, int64_t last, bool accumulate, const GemmEpilogue<T>& epilogue) const;
 
   const GemmTiles<T>& tiles_;
   int64_t steps_, columns_, panels_, chunk_, chunks_;

@@ -126,7 +126,7 @@ class FloatBlocks final : public Kernel {
       epilogue.relu = p_.relu;
     }
     panels.multiply(left, packed, {to, rows, count, p_.columns, 1}, 0, pieces_of(count, gemm_tiles<float>().columns),
-                    epilogue);
+                    false, epilogue);
     if (is_float) return;
     for (int64_t i = 0; i < rows; ++i) p_.finish(frame, to + i * p_.columns, row + i, column, count);
   }
