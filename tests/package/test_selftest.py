@@ -399,6 +399,14 @@ def test_selftest_summary_names_operations_that_compile_slowly():
     assert report.summary()["compile"] == "2 checks took 2 s or longer to compile: convolution2d 5.0 s."
 
 
+def test_selftest_summary_omits_measurements_cut_by_the_time_limit():
+    report = Report(Options("cpu"))
+    report.add(Outcome("speed", "digit network", NOTED, "the run reached its time limit"))
+    assert report.summary()["speed"] == "Not measured."
+    report.add(Outcome("speed", "matmul, 512", NOTED, numbers={"mpsgraph": {"median ms": 1.5}}))
+    assert report.summary()["speed"] == "Times: matmul 1.50 ms."
+
+
 @pytest.mark.parametrize(
     ("ratio", "words"),
     [(0.5, "2.0 times as fast as"), (0.97, "as fast as"), (1.04, "as fast as"), (1.5, "1.5 times slower than")],

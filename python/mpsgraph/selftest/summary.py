@@ -244,11 +244,11 @@ def passed_names(outcomes: list[Outcome]) -> list[str]:
 
 def _speed(outcomes: list[Outcome]) -> str:
     timed = [o for o in outcomes if o.part == "speed" and o.status == NOTED]
-    if not timed:
-        return "Not measured."
     texts = []
     for outcome in timed:
         sides = {name: n for name, n in outcome.numbers.items() if isinstance(n, dict)}
+        if not sides:  # The run reached its time limit during this measurement.
+            continue
         ours = next(iter(sides.values()))
         text = f"{outcome.name.split(',')[0]} {ours['median ms']:.2f} ms"
         ratios = [
@@ -257,6 +257,8 @@ def _speed(outcomes: list[Outcome]) -> str:
         if ratios:
             text += f" ({', '.join(f'{faster(ratio)} {name}' for name, ratio in ratios)})"
         texts.append(text)
+    if not texts:
+        return "Not measured."
     missing = {name for o in timed for name, why in o.numbers.items() if why == "not installed"}
     advice = f" Not compared, because not installed: {', '.join(sorted(missing))}." if missing else ""
     return f"Times: {'; '.join(texts)}.{advice}"
