@@ -4,7 +4,6 @@
 #import <MetalPerformanceShaders/MetalPerformanceShaders.h>
 
 @interface MPSCommandBuffer (Mock)
-// Allocates memory for intermediate results of a program, which lives until the command buffer has completed and been
-// released.
+// Allocates memory for intermediate results of a program, which lives until the last part has been committed and run.
 - (void)holdScratch;
 @end

@@ -64,8 +64,11 @@
   _current = next;
 }
 - (void)commit {
-  NSArray* scratch = _scratch;
-  [_current addCompletedHandler:^(id<MTLCommandBuffer>) { (void)scratch; }];
+  if (_scratch) {
+    NSMutableArray* scratch = _scratch;
+    [_current encodeWork:[=] { [scratch removeAllObjects]; }];  // before the completion handlers
+    _scratch = nil;
+  }
   [_current commit];
 }
 - (void)waitUntilCompleted {
