@@ -103,7 +103,8 @@ def speeds(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, float, flo
                 for name, side in outcome["numbers"].items()
                 if isinstance(side, dict)
             ]
-            found.append((outcome["name"], sides))
+            if sides:  # A measurement that was cut by the time limit has none.
+                found.append((outcome["name"], sides))
     return found
 
 
