@@ -5,9 +5,9 @@
 //
 // The product takes as long as reading the matrix, so a kernel converts the elements while it reads them. Otherwise
 // each run would write the converted matrix to memory and read it again. The kernel also applies scales %s, and zero
-// points subtracted from the elements, if they are the same for a whole column. It applies them to each element, since
-// factors moved behind the product could overflow, and zero points there turn infinite results into NaN. With more rows,
-// the conversion takes a smaller part of the time, and stays.
+// points subtracted from the elements, if they are the same for a whole column. It applies them to each element: with
+// scales behind the product, its sums could overflow, and zero points there would turn infinite results into NaN. With
+// more rows, the conversion takes a smaller part of the time, and stays.
 #include "compiler/passes.h"
 #include "core/definition.h"
 #include "core/wide.h"

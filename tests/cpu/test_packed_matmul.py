@@ -155,7 +155,7 @@ for (rows, steps, columns), dtype, turn in itertools.product(
     ((200, 1700, 900), (70, 300, 4500), (65, 1100, 4500)), ("float32", "float64"), ("", "a", "b")):
     g, rng = mg.Graph(), np.random.default_rng(0)
     shapes = (steps, rows) if turn == "a" else (rows, steps), (columns, steps) if turn == "b" else (steps, columns)
-    values = [*(rng.standard_normal(shape).astype(dtype) for shape in shapes), rng.standard_normal(columns).astype(dtype)]
+    values = [rng.standard_normal(shape).astype(dtype) for shape in (*shapes, columns)]
     a, b, bias = (g.placeholder(value.shape, dtype) for value in values)
     y = (g.transpose(a, (1, 0)) if turn == "a" else a) @ (g.transpose(b, (1, 0)) if turn == "b" else b)
     executable = g.compile({t: t.shape for t in (a, b, bias)}, [g.relu(y + bias)])

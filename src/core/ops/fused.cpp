@@ -17,8 +17,8 @@ std::vector<TensorType> infer_fused_elementwise(const InferContext& c) {
   return types;
 }
 
-// Checks the number of operands, and the activation. The operands are source and weights, then a bias [C] if has_bias is
-// set, and a residual with the result's shape if has_residual is set, then `more`.
+// Checks the number of operands, and the activation. The operands are source and weights, then a bias [C] if has_bias
+// is set, and a residual with the result's shape if has_residual is set, then `more`.
 void check_fused_operands(const InferContext& c, size_t more = 0) {
   const size_t expected = 2 + c.attributes.boolean("has_bias") + c.attributes.boolean("has_residual") + more;
   if (c.count() != expected) c.graph_error(cat("expected ", expected, " operands, got ", c.count()));

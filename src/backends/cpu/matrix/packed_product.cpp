@@ -1,7 +1,7 @@
-// Matmul with blocked GEMM, divided into pieces of the result that threads take one by one. Each piece packs its part of
-// the left operand, and of the right one, except constant right operands, which are packed once. In a matmul with many
-// rows, the threads pack the right operand together, a few chunks of the inner dimension and columns at a time: while one
-// part is multiplied, the next one is packed.
+// Matmul with blocked GEMM, divided into pieces of the result that threads take one by one. Each piece packs its part
+// of the left operand, and of the right one, except constant right operands, which are packed once. In a matmul with
+// many rows, the threads pack the right operand together, a few chunks of the inner dimension and columns at a time:
+// while one part is multiplied, the next one is packed.
 //
 // How a product is summed depends only on its inner dimension, so the results are bitwise identical for any division
 // and any number of threads.

@@ -9,8 +9,8 @@
 
 namespace mpsgraph::cpu {
 
-// Parameters of quantized elements: an element q stands for (q - zero) * scale. Each array has one number per element of
-// the result, and may be null.
+// Parameters of quantized elements: an element q stands for (q - zero) * scale. Each array has one number per element
+// of the result, and may be null.
 struct RowParameters {
   const float *zeros = nullptr, *scales = nullptr;
 
