@@ -161,8 +161,8 @@ class Known:
             return _placeholders(scratch, [sizes.get(x, x.shape) for x in operation.outputs], operation)
         if operation.kind == "if":
             then, otherwise = (self.shapes_for_sizes(list(block.results), sizes) for block in operation.blocks)
-            shapes = [a if a == b else None for a, b in zip(then, otherwise, strict=True)]
-            return _placeholders(scratch, shapes, operation)
+            same = [a if a == b else None for a, b in zip(then, otherwise, strict=True)]
+            return _placeholders(scratch, same, operation)
         if operation.kind == "for":  # The values that a loop carries keep their shapes.
             initial = [copies.get(x) for x in operation.inputs[len(operation.inputs) - len(operation.outputs) :]]
             return _placeholders(scratch, [None if x is None else x.shape for x in initial], operation)
@@ -244,7 +244,7 @@ def _union(parts: list[Names]) -> Names:
     return largest if all(part <= largest for part in parts) else largest.union(*parts)
 
 
-def _placeholders(graph: Graph, shapes: Sequence[tuple[int, ...] | None], operation: Operation) -> list[Tensor | None]:
+def _placeholders(graph: Graph, shapes: Sequence[Sequence[int] | None], operation: Operation) -> list[Tensor | None]:
     """Return placeholders of the given shapes with the types of an operation's results, or None without a shape."""
     pairs = zip(shapes, operation.outputs, strict=True)
     return [None if shape is None else graph.placeholder(shape, x.dtype) for shape, x in pairs]

@@ -54,7 +54,8 @@ class Arm64Generator final : public Generator {
   static constexpr int propagates_nan = 1, ignores_nan = 2;
 
   // Replace compositions that take single instructions: a if a is NaN, otherwise the minimum, which is b if b is NaN;
-  // and b if a is NaN, a if b is NaN, otherwise the minimum.
+  // and b if a is NaN, a if b is NaN, otherwise the minimum. The instructions order -0 before 0, whereas a composition
+  // returns the second of two zeros, so one operand must be a constant other than zero.
   void find_extremes() {
     const auto is_nan = [&](int mask, int value) {
       const Node& node = nodes_[mask];
@@ -67,6 +68,8 @@ class Arm64Generator final : public Generator {
     for (Node& node : nodes_) {
       if (node.kind != Kind::choose) continue;
       const Node& rest = nodes[node.c];
+      const Node& innermost = rest.kind == Kind::choose ? nodes[rest.c] : rest;
+      if (!is_nonzero(innermost.a) && !is_nonzero(innermost.b)) continue;
       if (is_extreme(node.c) && rest.a == node.b && is_nan(node.a, rest.a)) {
         node = {.kind = rest.kind, .stream = propagates_nan, .a = rest.a, .b = rest.b};
       } else if (rest.kind == Kind::choose && is_extreme(rest.c) && nodes[rest.c].b == node.b &&
@@ -75,6 +78,9 @@ class Arm64Generator final : public Generator {
       }
     }
   }
+
+  // Whether a value is a constant other than 0 and -0.
+  bool is_nonzero(int value) const { return value >= 0 && is_constant(value) && (nodes_[value].bits & ~sign()) != 0; }
 
   // Turn comparisons that take two instructions into their inverse and swap the operands of the choices that they
   // decide, unless they have other uses. A value is ordered or unordered with itself if it equals itself or not.
@@ -465,12 +471,13 @@ class Arm64Generator final : public Generator {
   }
 
   // Emit a minimum or maximum. An instruction that returns NaN if either operand is NaN also fits if the first operand
-  // is a constant. Otherwise, compare, because the second operand must be returned if the first is NaN.
+  // is a constant other than zero. Otherwise, compare, because the second operand must be returned if the first is NaN
+  // or both are zeros.
   void extreme(int i) {
     const Node node = nodes_[i];
     const bool least = node.kind == Kind::least;
     if (node.stream == ignores_nan) return binary(i, lane(least ? float_least_number : float_greatest_number));
-    if (node.stream == propagates_nan || is_constant(node.a))
+    if (node.stream == propagates_nan || is_nonzero(node.a))
       return binary(i, lane(least ? float_least : float_greatest));
     const int a = fetch(node.a), b = fetch(node.b), mask = spare();
     as_.vector(lane(float_greater), mask, least ? b : a, least ? a : b);
