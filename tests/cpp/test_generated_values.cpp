@@ -148,29 +148,44 @@ void check_extremes() {
   }
 }
 
-// Minimum and maximum as the recorder composes them, which NEON has as instructions. Zeros differ only in their sign.
+// Minimum and maximum as the recorder composes them, of two values, and of a value and a constant. NEON has instructions
+// for some of them.
 template <class Number>
 void check_composed_extremes() {
+  const auto extreme = [](NodeKind kind, Number x, Number y) {
+    return (kind == NodeKind::least ? x < y : x > y) ? x : y;
+  };
+  const std::vector<Number> constants = {std::numeric_limits<Number>::quiet_NaN(), 0, -Number(0.), 6};
   for (const NodeKind kind : {NodeKind::least, NodeKind::greatest})
     for (const bool propagates : {false, true})
-      check_pairs<Number>(
-          propagates ? "minimum or maximum with NaN" : "minimum or maximum without NaN",
-          [&](VectorCode& code, int x, int y) {
-            const auto is_nan = [&](int a) {
-              return code.record({.kind = NodeKind::compare, .stream = unordered, .a = a, .b = a});
-            };
-            const auto choose = [&](int mask, int a, int b) {
-              return code.record({.kind = NodeKind::choose, .a = mask, .b = a, .c = b});
-            };
-            const int extreme = code.record({.kind = kind, .a = x, .b = y});
-            const int result =
-                propagates ? choose(is_nan(x), x, extreme) : choose(is_nan(x), y, choose(is_nan(y), x, extreme));
-            return code.record({.kind = NodeKind::add, .a = result, .b = code.constant(0)});  // -0 becomes 0
-          },
-          [&](Number x, Number y) {
-            if (propagates && (x != x || y != y)) return std::numeric_limits<Number>::quiet_NaN();
-            return (kind == NodeKind::least ? std::fmin(x, y) : std::fmax(x, y)) + Number(0);
-          });
+      for (const Number constant : constants) {  // NaN: none
+        const bool binary = constant != constant;
+        check_pairs<Number>(
+            propagates ? "minimum or maximum with NaN" : "minimum or maximum without NaN",
+            [&](VectorCode& code, int x, int y) {
+              const auto is_nan = [&](int a) {
+                return code.record({.kind = NodeKind::compare, .stream = unordered, .a = a, .b = a});
+              };
+              const auto choose = [&](int mask, int a, int b) {
+                return code.record({.kind = NodeKind::choose, .a = mask, .b = a, .c = b});
+              };
+              if (!binary) y = code.constant(constant);
+              const int found = code.record({.kind = kind, .a = x, .b = y});
+              return propagates ? choose(is_nan(x), x, found) : choose(is_nan(x), y, choose(is_nan(y), x, found));
+            },
+            [&](Number x, Number y) {
+              if (!binary) y = constant;
+              if (x != x) return propagates ? x : y;
+              return y != y && !propagates ? x : extreme(kind, x, y);
+            });
+        if (binary || propagates) continue;
+        check_pairs<Number>(
+            "minimum or maximum of a constant",
+            [&](VectorCode& code, int x, int) {
+              return code.record({.kind = kind, .a = code.constant(constant), .b = x});
+            },
+            [&](Number x, Number) { return extreme(kind, constant, x); });
+      }
 }
 
 template <class Number>
