@@ -151,8 +151,9 @@ def test_packed_matmul_does_not_depend_on_thread_count():
 # Several parts of the inner dimension, several parts of the columns, and both, with a last part that is smaller.
 PARTS = """
 import hashlib, itertools, sys, numpy as np, mpsgraph as mg
-for (rows, steps, columns), dtype, turn in itertools.product(
-    ((200, 1700, 900), (70, 300, 4500), (65, 1100, 4500)), ("float32", "float64"), ("", "a", "b")):
+sizes = (200, 1700, 900), (70, 300, 4500), (65, 1100, 4500)
+cases = [*itertools.product(sizes, ["float32"], ["", "a", "b"]), ((200, 1100, 700), "float64", "")]
+for (rows, steps, columns), dtype, turn in cases:
     g, rng = mg.Graph(), np.random.default_rng(0)
     shapes = (steps, rows) if turn == "a" else (rows, steps), (columns, steps) if turn == "b" else (steps, columns)
     values = [rng.standard_normal(shape).astype(dtype) for shape in (*shapes, columns)]
@@ -170,7 +171,7 @@ for (rows, steps, columns), dtype, turn in itertools.product(
 
 
 def test_shared_panels_give_the_same_bits_as_panels_of_each_thread():
-    settings = [(1, "off"), (4, "off"), (2, "on"), (4, "on"), (9, "on")]
+    settings = [(4, "off"), (2, "on"), (9, "on")]
     runs = [
         run_program(PARTS, OMP_NUM_THREADS=str(threads), MPSGRAPH_KERNELS=f"shared_panels={value}")
         for threads, value in settings

@@ -21,14 +21,13 @@ namespace {
 constexpr int64_t cached_bytes = 1 << 19;  // bytes of weights that fit in L2 next to source rows
 constexpr int columns = IntegerTiles::columns, group = IntegerTiles::group;
 
-bool multiplies_integers_in_registers() { return wanted("amx").value_or(true) && has_amx(); }
-
 }  // namespace
 
 const IntegerTiles* integer_tiles() {
 #if defined(__x86_64__)
   static const bool there = instruction_set() == "AVX-512" && __builtin_cpu_supports("avx512vnni");
-  if (there) return multiplies_integers_in_registers() ? &amx_int8::integer_tiles() : &avx512_vnni::integer_tiles();
+  if (there)
+    return wanted("amx").value_or(true) && has_amx() ? &amx_int8::integer_tiles() : &avx512_vnni::integer_tiles();
 #elif defined(__aarch64__)
   if (instruction_set() == "NEON-bf16") return &neon_bf16::integer_tiles();
   if (instruction_set() == "NEON-dotprod") return &neon_dotprod::integer_tiles();
