@@ -148,8 +148,8 @@ void check_extremes() {
   }
 }
 
-// Minimum and maximum as the recorder composes them, of two values, and of a value and a constant. NEON has instructions
-// for some of them.
+// Minimum and maximum as the recorder composes them, of two values, and of a value and a constant. NEON has
+// instructions for some of them.
 template <class Number>
 void check_composed_extremes() {
   const auto extreme = [](NodeKind kind, Number x, Number y) {
