@@ -592,3 +592,25 @@ def test_optimized_training_step_has_only_fused_operations():
         g.compile(types, targets[:1], operations, options=plain).kernel_names()
     )
     assert executable.plan()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "attributes", "message"),
+    [
+        ("float32", "float32[3]", "has_bias=true", r"bias must have the shape \(32\), got float32\[3\]"),
+        ("float32", "float32[1,3]", "has_residual=true", r"residual must have the shape \(1,32\)"),
+        ("uint8", "float32[3]", "has_scale=true", r"scale must have 1 or 32 elements, got float32\[3\]"),
+        ("uint8", "float32[33]", "has_zero=true", "zero must have 1 or 32 elements"),
+    ],
+)
+def test_text_with_wrong_operand_of_fused_matmul_raises(dtype, given, attributes, message):
+    text = f"""
+    graph {{
+      %x = placeholder() {{type=float32[1,64]}} : float32[1,64]
+      %w = placeholder() {{type={dtype}[64,32]}} : {dtype}[64,32]
+      %b = placeholder() {{type={given}}} : {given}
+      %y = fused_matrix_multiplication(%x, %w, %b) {{{attributes}}} : float32[1,32]
+    }}
+    """
+    with pytest.raises(mg.GraphError, match=message):
+        mg.parse(text)

@@ -269,7 +269,7 @@ std::vector<Probe> probes(MetalDevice& device) {
             "Does an MPSCommandBuffer keep the intermediate results of its earlier programs?",
             "the device's memory after 100 runs of two matmuls, each followed by commitAndContinue",
             "Less than 1000 KB: next_program in src/backends/metal/queue.mm could continue command buffers. More: each "
-            "program needs an MPSCommandBuffer of its own.",
+            "program needs its own MPSCommandBuffer.",
             memory_of_continued_buffers),
       probe(device, "memory_of_others", "Which memory that Metal did not allocate can it share?",
             "newBufferWithBytesNoCopy: over four writable pages, four read-only pages, and memory of malloc",

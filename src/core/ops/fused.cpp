@@ -27,6 +27,18 @@ void check_fused_operands(const InferContext& c, size_t more = 0) {
     c.graph_error(cat("activation must be none or relu, got '", activation, "'"));
 }
 
+// Checks the shape of an operand of the epilogue, which kernels read without further checks.
+void require_shape(const InferContext& c, size_t i, std::string_view what, const Shape& expected) {
+  if (c.shape(i) != expected) c.shape_error(cat(what, " must have the shape ", expected, ", got ", c.type(i)));
+}
+
+// Checks the zero or scale of a quantized matrix, one number or one per column.
+void require_parameter(const InferContext& c, size_t i, std::string_view what, int64_t columns) {
+  if (c.dtype(i) != DType::float32) c.dtype_error(cat(what, " must be float32, got ", c.type(i)));
+  if (c.shape(i).elements() != 1 && c.shape(i).elements() != columns)
+    c.shape_error(cat(what, " must have 1 or ", columns, " elements, got ", c.type(i)));
+}
+
 Shape without_batch_broadcast(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b,
                               const InferContext& c) {
   if (a.rank() < 2 || b.rank() < 2) c.shape_error(cat("operands must have rank 2 or more, got ", a, " and ", b));
@@ -128,9 +140,15 @@ const Family fused_family("fused", [] {
     matrix.attributes.push_back(optional(name, false));
   matrix.infer = [](const InferContext& c) {
     check_fused_operands(c, c.attributes.boolean("has_zero") + c.attributes.boolean("has_scale"));
-    return std::vector<TensorType>{
-        {c.dtype(0), without_batch_broadcast(c.shape(0), c.shape(1), c.attributes.boolean("transpose_a"),
-                                             c.attributes.boolean("transpose_b"), c)}};
+    const Shape result = without_batch_broadcast(c.shape(0), c.shape(1), c.attributes.boolean("transpose_a"),
+                                                 c.attributes.boolean("transpose_b"), c);
+    const int64_t columns = result[result.rank() - 1];
+    size_t next = 2;
+    if (c.attributes.boolean("has_bias")) require_shape(c, next++, "bias", Shape(Dims{columns}));
+    if (c.attributes.boolean("has_residual")) require_shape(c, next++, "residual", result);
+    if (c.attributes.boolean("has_zero")) require_parameter(c, next++, "zero", columns);
+    if (c.attributes.boolean("has_scale")) require_parameter(c, next, "scale", columns);
+    return std::vector<TensorType>{{c.dtype(0), result}};
   };
   matrix.internal = true;
   define(matrix);

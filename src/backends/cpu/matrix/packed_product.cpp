@@ -36,9 +36,22 @@ struct OperandTimes {
   double left, right;
 };
 constexpr OperandTimes packing_both{10, 8}, reading_packed{10, 2};
-// With packed parts that are shared by the threads, pieces of more rows and columns were faster on all processors
-// measured than with the times above.
+// With panels that are shared by the threads, larger pieces than the times above suggest were faster with AVX-512.
 constexpr OperandTimes reading_shared{24, 4};
+
+// View an operand that is possibly stored transposed.
+template <class T>
+Matrix<const T> operand(const T* data, int64_t rows, int64_t columns, bool transposed) {
+  if (transposed) return {data, rows, columns, 1, rows};
+  return {data, rows, columns, columns, 1};
+}
+
+// Return the epilogue of a piece of the result that begins at this column and at this offset of the result.
+template <class T>
+GemmEpilogue<T> epilogue_at(Frame& frame, const ProductEpilogue& extras, int64_t column, int64_t offset) {
+  return {extras.bias >= 0 ? frame.at<const T>(extras.bias) + column : nullptr,
+          extras.residual >= 0 ? frame.at<const T>(extras.residual) + offset : nullptr, extras.relu};
+}
 
 // Return the fastest division of a batch of products, according to a rough model of the time in multiply-adds. Rows are
 // divided into whole tiles, and columns into whole panels.
@@ -126,25 +139,17 @@ class PackedProduct final : public Kernel {
                         });
   }
 
-  Matrix<const T> left(const T* a) const {
-    if (transpose_a_) return {a, products_.m, products_.k, 1, products_.m};
-    return {a, products_.m, products_.k, products_.k, 1};
-  }
-  Matrix<const T> right(const T* b) const {
-    if (transpose_b_) return {b, products_.k, products_.n, 1, products_.k};
-    return {b, products_.k, products_.n, products_.n, 1};
-  }
+  Matrix<const T> right(const T* b) const { return operand(b, products_.k, products_.n, transpose_b_); }
 
   void multiply(Frame& frame, int64_t product, int64_t row, int64_t column) const {
     const auto i = static_cast<size_t>(product);
     const int64_t rows = std::min(piece_.rows, products_.m - row),
                   columns = std::min(piece_.columns, products_.n - column);
     const int64_t offset = (product * products_.m + row) * products_.n + column;
-    const auto a = left(frame.at<const T>(a_) + products_.a[i]).block(row, 0, rows, products_.k);
+    const auto a = operand(frame.at<const T>(a_) + products_.a[i], products_.m, products_.k, transpose_a_)
+                       .block(row, 0, rows, products_.k);
     const Matrix<T> c{frame.at<T>(result_) + offset, rows, columns, products_.n, 1};
-    const GemmEpilogue<T> epilogue{extras_.bias >= 0 ? frame.at<const T>(extras_.bias) + column : nullptr,
-                                   extras_.residual >= 0 ? frame.at<const T>(extras_.residual) + offset : nullptr,
-                                   extras_.relu};
+    const GemmEpilogue<T> epilogue = epilogue_at<T>(frame, extras_, column, offset);
     if (!packed_) {
       const auto b = right(frame.at<const T>(b_) + products_.b[i]).block(0, column, products_.k, columns);
       return gemm<T>(a, b, c, false, epilogue);
@@ -234,8 +239,7 @@ class SharedProduct final : public Kernel {
   }
   void pack(Frame& frame, size_t which, int64_t piece) const {
     const Part& part = parts_[which];
-    const T* b = frame.at<const T>(b_);
-    const Matrix<const T> right = transpose_b_ ? Matrix<const T>{b, k_, n_, 1, k_} : Matrix<const T>{b, k_, n_, n_, 1};
+    const auto right = operand(frame.at<const T>(b_), k_, n_, transpose_b_);
     part.panels.pack(right.block(part.step, part.column, part.steps, part.columns), piece, panels_of(frame, which));
   }
   void multiply(Frame& frame, size_t which, int64_t piece) const {
@@ -244,12 +248,9 @@ class SharedProduct final : public Kernel {
     const int64_t rows = std::min(part.piece.rows, m_ - row),
                   columns = std::min(part.piece.columns, part.columns - begin);
     const int64_t column = part.column + begin, offset = row * n_ + column, width = gemm_tiles<T>().columns;
-    const T* a = frame.at<const T>(a_);
-    const Matrix<const T> left = transpose_a_ ? Matrix<const T>{a, m_, k_, 1, m_} : Matrix<const T>{a, m_, k_, k_, 1};
-    GemmEpilogue<T> epilogue;
-    if (part.step + part.steps == k_)
-      epilogue = {extras_.bias >= 0 ? frame.at<const T>(extras_.bias) + column : nullptr,
-                  extras_.residual >= 0 ? frame.at<const T>(extras_.residual) + offset : nullptr, extras_.relu};
+    const auto left = operand(frame.at<const T>(a_), m_, k_, transpose_a_);
+    const bool last = part.step + part.steps == k_;
+    const auto epilogue = last ? epilogue_at<T>(frame, extras_, column, offset) : GemmEpilogue<T>{};
     part.panels.multiply(left.block(row, part.step, rows, part.steps), panels_of(frame, which),
                          {frame.at<T>(result_) + offset, rows, columns, n_, 1}, begin / width,
                          pieces_of(begin + columns, width), part.step > 0, epilogue);
